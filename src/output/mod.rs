@@ -1,0 +1,113 @@
+//! Bytes to a file: the pipeline that makes them in parallel and in order, gzip, and the atomic replace.
+//!
+//! The exporter and the merger describe their document as an ordered sequence of jobs. [`write`] runs the
+//! jobs on several threads, compresses what they print, and hands the results in order to the target from
+//! the calling thread. Memory is bounded by the number of jobs in flight, not by the document.
+#![forbid(unsafe_code)]
+
+use std::io;
+use std::path::Path;
+
+use crate::error::Result;
+
+/// Whether the document is compressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Compression {
+    /// Gzip if the path ends in `.gz`, else none. None for a writer.
+    #[default]
+    Auto,
+    /// Plain bytes, whatever the path.
+    None,
+    /// One gzip member, whatever the path.
+    Gzip,
+}
+
+/// How a document is written.
+#[derive(Debug, Clone)]
+pub struct WriteOptions {
+    /// Whether the document is compressed.
+    pub compression: Compression,
+    /// Gzip level from 1 (fastest) to 9 (smallest). Level 1 is the default: the size differs little, the time much.
+    pub level: u32,
+    /// Wait until the file and its folder entry are on the disk.
+    pub fsync: bool,
+    /// Threads that format and compress, the calling one included; 0 means one per available core.
+    pub threads: usize,
+}
+
+impl Default for WriteOptions {
+    fn default() -> Self {
+        Self { compression: Compression::Auto, level: 1, fsync: false, threads: 0 }
+    }
+}
+
+/// Where the bytes go.
+pub enum Target<'a> {
+    /// A file, replaced as a whole once everything was written; on failure the old file stays as it was.
+    /// A target that is not a regular file (a pipe, `/dev/stdout`) is written directly.
+    File(&'a Path),
+    /// Any writer. It is called on the thread that called [`write`].
+    Writer(&'a mut dyn io::Write),
+}
+
+/// How far a write has come.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Progress {
+    /// Work finished, in the units that the jobs declared.
+    pub done: u64,
+    /// All the work there is, in the same units; 0 if unknown.
+    pub total: u64,
+    /// Bytes of document made so far, before compression.
+    pub bytes: u64,
+    /// Bytes handed to the target so far.
+    pub written: u64,
+}
+
+/// Called on the calling thread now and then; answers whether to go on.
+pub type OnProgress<'a> = &'a mut dyn FnMut(&Progress) -> bool;
+
+/// What was written.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Written {
+    /// Bytes of document, before compression.
+    pub bytes: u64,
+    /// Bytes handed to the target.
+    pub written: u64,
+}
+
+/// One piece of the document and the amount of work it stands for.
+#[derive(Debug)]
+pub struct Job<J> {
+    /// What the worker gets.
+    pub item: J,
+    /// Its share of [`Progress::total`].
+    pub units: u64,
+}
+
+/// Makes a document out of ordered jobs and writes it to `target`.
+///
+/// * `total`: the work of all jobs, for the progress reports; 0 if unknown.
+/// * `next`: gives the jobs in document order; called by one thread at a time.
+/// * `worker`: makes the state of one thread: a closure that appends one job's bytes to a buffer. A job should
+///   make about 1 MiB: it is also the unit of compression.
+///
+/// # Errors
+/// The first error of `next` or of a worker in document order, [`crate::Error::Io`] from the target, or
+/// [`crate::Error::Cancelled`]. The target file is then as it was before.
+pub fn write<J, N, W, M>(
+    target: Target<'_>,
+    options: &WriteOptions,
+    progress: Option<OnProgress<'_>>,
+    total: u64,
+    next: N,
+    worker: M,
+) -> Result<Written>
+where
+    J: Send,
+    N: FnMut() -> Result<Option<Job<J>>> + Send,
+    W: FnMut(J, &mut Vec<u8>) -> Result<()>,
+    M: Fn() -> W + Sync,
+{
+    let _ = (target, options, progress, total, next, worker);
+    todo!("by the output helper")
+}
