@@ -1,7 +1,32 @@
 //! Write and merge GPU and CPU traces that every trace viewer opens.
+//!
+//! ```
+//! use tptrace::{ExportOptions, Op, Trace};
+//!
+//! let trace = Trace::default();
+//! let start = tptrace::monotonic_ns();
+//! trace.add_op(&Op { name: "matmul".into(), start_ns: start, end_ns: start + 1_500, thread_id: 1, ..Op::default() })?;
+//! # let folder = tempfile::tempdir()?;
+//! # std::env::set_current_dir(&folder)?;
+//! trace.write("trace.json.gz", &ExportOptions::default())?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 #![deny(unsafe_code)]
 
 mod error;
+mod export;
+mod model;
 pub mod output;
+mod trace;
 
 pub use error::{Error, Result};
+pub use export::{ExportOptions, Exported, Format};
+pub use model::clock::{ClockAnchor, ClockDomain, monotonic_ns, realtime_ns};
+pub use model::dtype::dtype_name;
+pub use model::event::{
+    Arg, Counter, Dtypes, GpuActivity, GpuDetails, GpuKind, Inputs, Instant, InstantScope, Int, MemoryEvent, Op,
+    OpKind, Sample, Text, Value,
+};
+pub use model::identity::RankWorld;
+pub use model::store::Counts;
+pub use trace::{Trace, TraceOptions};

@@ -1,0 +1,248 @@
+//! Everything that is settled before the first byte is written, and the document's head and tail.
+
+use super::flows::{FlowIds, Launches, OpIndex, draws_launches};
+use super::json::{self, Times};
+use super::lanes::{CPU_PID, GPU_PID_BASE, Lane, Lanes};
+use super::overlap::Moves;
+use super::{ExportOptions, Format};
+use crate::model::clock::{ClockAnchor, ClockDomain};
+use crate::model::record::{GpuRecord, OpRecord};
+use crate::model::snapshot::Snapshot;
+
+/// `distributedInfo.backend` where the caller gave none: the reference's.
+const BACKEND: &str = "tensorplay.distributed";
+
+/// What GPUs trace viewers shall be told of; all empty where there are none.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ClockInfo {
+    pub(crate) base_ns: i64,
+    pub(crate) domain: ClockDomain,
+    pub(crate) anchor: ClockAnchor,
+}
+
+/// A snapshot with all decisions made.
+#[derive(Debug)]
+pub(super) struct Document<'a> {
+    pub(super) snapshot: &'a Snapshot,
+    pub(super) lanes: Lanes,
+    pub(super) times: Times,
+    pub(super) op_index: OpIndex,
+    pub(super) launches: Option<Launches>,
+    /// `None`: the reference's ids, the correlation ids as they are.
+    pub(super) flow_ids: Option<FlowIds>,
+    pub(super) op_moves: Moves,
+    pub(super) gpu_moves: Moves,
+    options: &'a ExportOptions,
+    clock: ClockInfo,
+    process_name: String,
+}
+
+impl<'a> Document<'a> {
+    pub(super) fn new(snapshot: &'a Snapshot, clock: ClockInfo, options: &'a ExportOptions) -> Self {
+        let name_threads = options.format == Format::Torch && !options.as_reference;
+        let mut lanes = Lanes::new(snapshot, name_threads);
+        let (mut op_moves, mut gpu_moves) = (Moves::default(), Moves::default());
+        if options.separate_overlaps {
+            op_moves = Moves::find(&snapshot.ops, snapshot.op_threads.len());
+            gpu_moves = Moves::find(&snapshot.gpu, snapshot.gpu_lanes.len());
+            lanes.add_extra(&mut op_moves, &mut gpu_moves);
+        }
+        Self {
+            snapshot,
+            lanes,
+            times: Times { base: clock.base_ns, as_doubles: options.as_reference },
+            op_index: OpIndex::new(snapshot),
+            launches: draws_launches(options.format).then(|| Launches::new(&snapshot.gpu)),
+            flow_ids: (!options.as_reference).then(|| FlowIds::new(&snapshot.gpu)),
+            op_moves,
+            gpu_moves,
+            options,
+            clock,
+            process_name: snapshot.process_name.clone().unwrap_or_else(crate::model::identity::program_name),
+        }
+    }
+
+    #[inline]
+    pub(super) fn is_torch(&self) -> bool {
+        self.options.format == Format::Torch
+    }
+
+    #[inline]
+    pub(super) fn op_lane(&self, index: u32, op: &OpRecord) -> Lane {
+        self.op_moves.lane(index).unwrap_or(self.lanes.op[op.thread as usize])
+    }
+
+    #[inline]
+    pub(super) fn gpu_lane(&self, index: u32, gpu: &GpuRecord) -> Lane {
+        self.gpu_moves.lane(index).unwrap_or(self.lanes.gpu[gpu.lane as usize])
+    }
+
+    /// From `{` to the last metadata event: all that stands before the events, since readers of metadata stop there.
+    pub(super) fn head(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(b"{");
+        if self.is_torch() {
+            self.torch_head(out);
+        }
+        out.extend_from_slice(b"\"displayTimeUnit\": ");
+        out.extend_from_slice(if self.is_torch() { b"\"ms\"" } else { b"\"ns\"" });
+        for (key, value) in &self.snapshot.metadata {
+            out.extend_from_slice(b",\n");
+            json::string(out, key);
+            out.extend_from_slice(b": ");
+            out.extend_from_slice(value.as_bytes());
+        }
+        if self.is_torch() || self.has_losses() {
+            out.extend_from_slice(b",\n\"tptrace\": ");
+            self.own(out);
+        }
+        out.extend_from_slice(b",\n\"traceEvents\": [\n");
+        self.metadata_events(out);
+    }
+
+    fn torch_head(&self, out: &mut Vec<u8>) {
+        let flag = |value: bool| if value { "true" } else { "false" };
+        let RankWorldText { rank, world_size } = self.rank_world();
+        out.extend_from_slice(b"\"schemaVersion\": 1,\n\"deviceProperties\": [],\n");
+        if let Some(rank) = rank {
+            // The blank after each colon is what HTA looks for.
+            out.extend_from_slice(
+                format!("\"distributedInfo\": {{\"rank\": {rank}, \"world_size\": {world_size}, \"backend\": ")
+                    .as_bytes(),
+            );
+            json::string(out, self.snapshot.backend.as_deref().unwrap_or(BACKEND));
+            out.extend_from_slice(b"},\n");
+        }
+        out.extend_from_slice(
+            format!(
+                "\"baseTimeNanoseconds\": {},\n\"with_flops\": false,\n\"record_shapes\": {},\n\"with_stack\": {},\n",
+                self.clock.base_ns,
+                flag(self.snapshot.has_shapes),
+                flag(self.snapshot.has_stacks),
+            )
+            .as_bytes(),
+        );
+        let host = hostname::get().unwrap_or_default();
+        let trace_id = uuid::Uuid::new_v4().simple().to_string();
+        for (key, value) in [
+            ("traceName", self.options.trace_name.as_str()),
+            ("host_name", &host.to_string_lossy()),
+            ("trace_id", &trace_id),
+        ] {
+            json::string(out, key);
+            out.extend_from_slice(b": ");
+            json::string(out, value);
+            out.extend_from_slice(b",\n");
+        }
+    }
+
+    fn rank_world(&self) -> RankWorldText {
+        let pair = self.snapshot.rank_world;
+        RankWorldText { rank: pair.rank, world_size: pair.world_size.unwrap_or(0) }
+    }
+
+    fn has_losses(&self) -> bool {
+        let counts = &self.snapshot.counts;
+        !self.options.as_reference
+            && (counts.dropped + counts.clamped + counts.repaired_texts + self.gpu_moves.left + self.op_moves.left > 0)
+    }
+
+    /// Our own part of the metadata: where the clock stands, and what was lost or changed.
+    fn own(&self, out: &mut Vec<u8>) {
+        let counts = &self.snapshot.counts;
+        let ClockInfo { base_ns, domain, anchor } = self.clock;
+        out.extend_from_slice(
+            format!(
+                "{{\"version\": \"{}\", \"clock\": {{\"domain\": \"{}\", \"base_ns\": {base_ns}, \
+                 \"anchor_monotonic_ns\": {}, \"anchor_realtime_ns\": {}, \"uncertainty_ns\": {}}}, \
+                 \"dropped\": {}, \"clamped\": {}, \"repaired_texts\": {}, \"overlaps_moved\": {}, \
+                 \"overlaps_left\": {}}}",
+                env!("CARGO_PKG_VERSION"),
+                domain.name(),
+                anchor.monotonic_ns,
+                anchor.realtime_ns,
+                anchor.uncertainty_ns,
+                counts.dropped,
+                counts.clamped,
+                counts.repaired_texts,
+                self.op_moves.moved() + self.gpu_moves.moved(),
+                self.op_moves.left + self.gpu_moves.left,
+            )
+            .as_bytes(),
+        );
+    }
+
+    fn metadata_events(&self, out: &mut Vec<u8>) {
+        let mut events = Metadata { out, document: self, first: true };
+        events.process(CPU_PID, "CPU", CPU_PID);
+        for &pid in &self.lanes.gpu_pids {
+            events.process(pid, &format!("GPU {}", pid - GPU_PID_BASE), pid.saturating_add(5_000_000));
+        }
+        for info in &self.lanes.infos {
+            if let Some(name) = &info.name {
+                events.text("thread_name", info.lane, "name", name);
+                events.number("thread_sort_index", info.lane, i64::from(info.sort_index));
+            }
+        }
+    }
+
+    /// From the last event to `}`.
+    pub(super) fn tail(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(
+            b",\n{\"ph\":\"i\",\"s\":\"g\",\"name\":\"Record Window End\",\"pid\":\"\",\"tid\":\"\",\"ts\":",
+        );
+        let span = &self.snapshot.span;
+        if self.options.as_reference {
+            json::float(out, span.float_last.unwrap_or(0.0) + 1.0);
+        } else {
+            let end = span.last.unwrap_or(self.clock.base_ns);
+            self.times.timestamp(out, end.saturating_add(1000));
+        }
+        out.extend_from_slice(b"}\n]}\n");
+    }
+}
+
+struct RankWorldText {
+    rank: Option<i64>,
+    world_size: i64,
+}
+
+/// Writes `ph: M` events.
+struct Metadata<'o, 'd> {
+    out: &'o mut Vec<u8>,
+    document: &'d Document<'d>,
+    first: bool,
+}
+
+impl Metadata<'_, '_> {
+    fn process(&mut self, pid: i64, label: &str, sort_index: i64) {
+        let lane = Lane { pid, tid: 0 };
+        let document = self.document;
+        self.text("process_name", lane, "name", &document.process_name);
+        self.text("process_labels", lane, "labels", label);
+        self.number("process_sort_index", lane, sort_index);
+    }
+
+    fn open(&mut self, name: &str, lane: Lane, key: &str) {
+        if !std::mem::replace(&mut self.first, false) {
+            self.out.extend_from_slice(b",\n");
+        }
+        let base = self.document.clock.base_ns;
+        let first = self.document.snapshot.span.first.unwrap_or(base);
+        self.out.extend_from_slice(format!("{{\"ph\":\"M\",\"name\":\"{name}\",\"ts\":").as_bytes());
+        self.document.times.timestamp(self.out, first);
+        let Lane { pid, tid } = lane;
+        self.out.extend_from_slice(format!(",\"pid\":{pid},\"tid\":{tid},\"args\":{{\"{key}\":").as_bytes());
+    }
+
+    fn text(&mut self, name: &str, lane: Lane, key: &str, value: &str) {
+        self.open(name, lane, key);
+        json::string(self.out, value);
+        self.out.extend_from_slice(b"}}");
+    }
+
+    fn number(&mut self, name: &str, lane: Lane, value: i64) {
+        self.open(name, lane, "sort_index");
+        json::integer(self.out, value);
+        self.out.extend_from_slice(b"}}");
+    }
+}

@@ -1,0 +1,203 @@
+//! Arrows from an op, over the call that launched it, to what ran on the GPU.
+
+use super::lanes::Lane;
+use super::print::Printer;
+use super::{Format, json};
+use crate::model::event::Int;
+use crate::model::log::View;
+use crate::model::record::{GpuRecord, OpRecord};
+use crate::model::snapshot::Snapshot;
+use crate::model::store::IdOrder;
+
+/// Flow ids up to here are exact in JavaScript, and so in every viewer.
+const MAX_FLOW_ID: u64 = 1 << 53;
+
+/// Finds the op that an id names.
+#[derive(Debug)]
+pub(super) enum OpIndex {
+    Position,
+    Ascending,
+    /// (id, index), by id; of equal ids the last op.
+    Table(Vec<(u64, u32)>),
+}
+
+impl OpIndex {
+    pub(super) fn new(snapshot: &Snapshot) -> Self {
+        match snapshot.id_order {
+            IdOrder::Position => OpIndex::Position,
+            IdOrder::Ascending => OpIndex::Ascending,
+            IdOrder::Any => {
+                let mut table: Vec<(u64, u32)> = snapshot.ops.iter().map(|(index, op)| (op.id, index as u32)).collect();
+                table.sort_unstable_by_key(|&(id, index)| (id, std::cmp::Reverse(index)));
+                table.dedup_by_key(|entry| entry.0);
+                OpIndex::Table(table)
+            }
+        }
+    }
+
+    /// The op called `id`. `hint` is where the last one was found: activities come in about the order of their ops.
+    fn find<'a>(&self, ops: &'a View<OpRecord>, id: u64, hint: &mut usize) -> Option<(u32, &'a OpRecord)> {
+        let index = match self {
+            OpIndex::Position => usize::try_from(id).ok()?,
+            OpIndex::Ascending => {
+                let index = ascending(ops.len(), hint, |index| ops.get(index).map_or(0, |op| op.id), id)?;
+                *hint = index;
+                index
+            }
+            OpIndex::Table(table) => {
+                let at = ascending(table.len(), hint, |index| table[index].0, id)?;
+                *hint = at;
+                table[at].1 as usize
+            }
+        };
+        Some((index as u32, ops.get(index)?))
+    }
+}
+
+/// The index of `key` among `len` ascending keys, looked for near `hint` first.
+fn ascending(len: usize, hint: &mut usize, key_at: impl Fn(usize) -> u64, key: u64) -> Option<usize> {
+    for near in [*hint, *hint + 1] {
+        if near < len && key_at(near) == key {
+            return Some(near);
+        }
+    }
+    let (mut low, mut high) = (0, len);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if key_at(middle) < key { low = middle + 1 } else { high = middle }
+    }
+    (low < len && key_at(low) == key).then_some(low)
+}
+
+/// The calls that launched something, by correlation id.
+#[derive(Debug, Default)]
+pub(super) struct Launches(Vec<(u64, u32)>);
+
+impl Launches {
+    pub(super) fn new(gpu: &View<GpuRecord>) -> Self {
+        let is_launch = |record: &GpuRecord| record.kind.is_api() && matches!(record.correlation(), Int::Unsigned(1..));
+        let mut table: Vec<(u64, u32)> = gpu
+            .iter()
+            .filter(|(_, record)| is_launch(record))
+            .map(|(index, record)| (record.correlation, index as u32))
+            .collect();
+        if !table.is_sorted() {
+            table.sort_unstable();
+        }
+        // A runtime call and the driver call inside it share an id: the first one is the outer one.
+        table.dedup_by_key(|entry| entry.0);
+        table.shrink_to_fit();
+        Self(table)
+    }
+
+    fn find(&self, correlation: u64, hint: &mut usize) -> Option<u32> {
+        let at = ascending(self.0.len(), hint, |index| self.0[index].0, correlation)?;
+        *hint = at;
+        Some(self.0[at].1)
+    }
+}
+
+/// Gives each flow an id of its own: the correlation id where only one flow has it.
+#[derive(Debug, Default)]
+pub(super) struct FlowIds {
+    /// Correlation ids that several flows would share, ascending.
+    shared: Vec<u64>,
+    /// Above every correlation id in use.
+    fresh: u64,
+}
+
+impl FlowIds {
+    pub(super) fn new(gpu: &View<GpuRecord>) -> Self {
+        let ids = || {
+            gpu.iter()
+                .filter(|(_, record)| !record.kind.is_api())
+                .filter_map(|(_, record)| plain_id(record.correlation()))
+        };
+        let mut all = Vec::new();
+        if !ids().is_sorted_by(|a, b| a < b) {
+            all = ids().collect();
+            all.sort_unstable();
+        }
+        let mut shared: Vec<u64> = all.windows(2).filter(|pair| pair[0] == pair[1]).map(|pair| pair[0]).collect();
+        shared.dedup();
+        Self { shared, fresh: ids().max().map_or(0, |most| most + 1) }
+    }
+
+    fn id(&self, index: u32, record: &GpuRecord) -> Int {
+        match plain_id(record.correlation()) {
+            Some(id) if self.shared.binary_search(&id).is_err() => Int::Unsigned(id),
+            _ => Int::Unsigned(self.fresh + u64::from(index)),
+        }
+    }
+}
+
+/// A correlation id that can be a flow id. 0 says that there is none, so it may be shared by chance.
+fn plain_id(correlation: Int) -> Option<u64> {
+    match correlation {
+        Int::Unsigned(id @ 1..MAX_FLOW_ID) => Some(id),
+        _ => None,
+    }
+}
+
+impl Printer<'_> {
+    /// The flow to one GPU activity, if anything is known to have caused it.
+    pub(super) fn flow(&mut self, out: &mut Vec<u8>, index: u32, gpu: &GpuRecord) {
+        let document = self.document;
+        if gpu.kind.is_api() {
+            return;
+        }
+        let op = gpu
+            .op_id()
+            .and_then(|id| document.op_index.find(&document.snapshot.ops, id, &mut self.op_hint))
+            .map(|(index, op)| (op.start, document.op_lane(index, op)));
+        let launch = document.launches.as_ref().and_then(|launches| {
+            let index = launches.find(gpu.correlation, &mut self.launch_hint)?;
+            let launch = document.snapshot.gpu.get(index as usize)?;
+            Some((launch.start, document.gpu_lane(index, launch)))
+        });
+        let Some(from) = op.or(launch) else { return };
+        let to = document.gpu_lane(index, gpu);
+        let mut end = gpu.start;
+        let id = match &document.flow_ids {
+            // The reference's flows, whatever they do in a viewer.
+            None => gpu.correlation(),
+            Some(ids) => {
+                // Clocks of CPU and GPU differ by some microseconds: an arrow that would run backwards ends within
+                // the activity instead.
+                end = end.max(from.0);
+                if end >= gpu.end.max(gpu.start.saturating_add(1)) {
+                    self.flows_dropped += 1;
+                    return;
+                }
+                ids.id(index, gpu)
+            }
+        };
+        self.arrow(out, b's', id, from);
+        if op.is_some()
+            && let Some(step) = launch.filter(|launch| from.0 <= launch.0 && launch.0 <= end)
+        {
+            self.arrow(out, b't', id, step);
+        }
+        self.arrow(out, b'f', id, (end, to));
+    }
+
+    fn arrow(&self, out: &mut Vec<u8>, phase: u8, id: Int, (time, lane): (i64, Lane)) {
+        out.extend_from_slice(b",\n{\"ph\":\"");
+        out.push(phase);
+        out.extend_from_slice(b"\",\"id\":");
+        json::int(out, id);
+        out.extend_from_slice(b",\"pid\":");
+        json::integer(out, lane.pid);
+        out.extend_from_slice(b",\"tid\":");
+        json::integer(out, lane.tid);
+        out.extend_from_slice(b",\"ts\":");
+        self.document.times.timestamp(out, time);
+        out.extend_from_slice(b",\"cat\":\"ac2g\",\"name\":\"ac2g\"");
+        out.extend_from_slice(if phase == b's' { b"}" } else { b",\"bp\":\"e\"}" as &[u8] });
+    }
+}
+
+/// Whether the document of this format draws arrows from launches.
+pub(super) fn draws_launches(format: Format) -> bool {
+    format == Format::Torch
+}

@@ -1,0 +1,200 @@
+//! A trace to a document: lanes, metadata, flows, formats.
+#![forbid(unsafe_code)]
+
+mod document;
+mod flows;
+mod json;
+mod lanes;
+mod overlap;
+mod print;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::error::Result;
+use crate::model::log::CHUNK;
+use crate::model::snapshot::Snapshot;
+use crate::output::{self, Job, OnProgress, Target, WriteOptions, Written};
+
+pub(crate) use document::ClockInfo;
+use document::Document;
+use print::Printer;
+
+/// What the document looks like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Format {
+    /// Chrome's trace format, as the exporter that tptrace replaces writes it.
+    #[default]
+    Plain,
+    /// The same with what the readers of PyTorch's traces look for.
+    Torch,
+}
+
+/// How a trace is turned into a document.
+#[derive(Debug, Clone)]
+pub struct ExportOptions {
+    /// What the document looks like.
+    pub format: Format,
+    /// Draw slices that overlap without nesting in extra lanes beside theirs, so that no viewer loses them.
+    pub separate_overlaps: bool,
+    /// Repeat the reference in what a viewer cannot tell or would better be told otherwise: double arithmetic in
+    /// times, correlation ids as flow ids, lanes of ops without a name. For drop-ins.
+    pub as_reference: bool,
+    /// `traceName` in the torch format.
+    pub trace_name: String,
+    /// Compression, threads and file handling.
+    pub write: WriteOptions,
+}
+
+impl Default for ExportOptions {
+    fn default() -> Self {
+        Self {
+            format: Format::Plain,
+            separate_overlaps: true,
+            as_reference: false,
+            trace_name: String::new(),
+            write: WriteOptions::default(),
+        }
+    }
+}
+
+/// What an export did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Exported {
+    /// Bytes made and written.
+    pub written: Written,
+    /// Slices drawn in an extra lane.
+    pub overlaps_moved: u64,
+    /// Slices that overlap still, since their lane has 255 extra lanes already.
+    pub overlaps_left: u64,
+    /// Flows left out, since they would have run backwards in time.
+    pub flows_dropped: u64,
+}
+
+/// A piece of the document: about a mebibyte.
+#[derive(Debug, Clone, Copy)]
+enum Piece {
+    Head,
+    /// One chunk of the log of that section.
+    Ops(usize),
+    Gpu(usize),
+    Memory(usize),
+    Samples(usize),
+    Counters(usize),
+    Instants(usize),
+    /// Slices that had to wait for a parent: from this position on.
+    DeferredOps(usize),
+    DeferredGpu(usize),
+    Flows(usize),
+    Tail,
+}
+
+/// Writes what `snapshot` holds.
+pub(crate) fn export(
+    snapshot: &Snapshot,
+    clock: ClockInfo,
+    target: Target<'_>,
+    options: &ExportOptions,
+    progress: Option<OnProgress<'_>>,
+) -> Result<Exported> {
+    let document = Document::new(snapshot, clock, options);
+    let flows_dropped = AtomicU64::new(0);
+    let mut pieces = pieces(&document);
+    let written = output::write(
+        target,
+        &options.write,
+        progress,
+        snapshot.event_count() + snapshot.gpu.len() as u64,
+        || Ok(pieces.next().map(|(item, units)| Job { item, units })),
+        || {
+            let mut printer = Printer::new(&document);
+            let flows_dropped = &flows_dropped;
+            move |piece, out: &mut Vec<u8>| {
+                printer.piece(out, piece);
+                flows_dropped.fetch_add(std::mem::take(&mut printer.flows_dropped), Ordering::Relaxed);
+                Ok(())
+            }
+        },
+    )?;
+    Ok(Exported {
+        written,
+        overlaps_moved: document.op_moves.moved() + document.gpu_moves.moved(),
+        overlaps_left: document.op_moves.left + document.gpu_moves.left,
+        flows_dropped: flows_dropped.into_inner(),
+    })
+}
+
+/// All pieces in order, each with the number of events in it.
+fn pieces(document: &Document<'_>) -> impl Iterator<Item = (Piece, u64)> + Send {
+    let snapshot = document.snapshot;
+    let chunks = |len: usize, piece: fn(usize) -> Piece, of: fn(usize) -> usize| {
+        (0..len.div_ceil(CHUNK)).map(move |i| (piece(of(i)), CHUNK.min(len - i * CHUNK) as u64))
+    };
+    let chunk = |i: usize| i;
+    let item = |i: usize| i * CHUNK;
+    let uncounted = |(piece, _)| (piece, 0);
+    let gpu = snapshot.gpu.len();
+    std::iter::once((Piece::Head, 0))
+        .chain(chunks(snapshot.ops.len(), Piece::Ops, chunk))
+        .chain(chunks(document.op_moves.deferred.len(), Piece::DeferredOps, item).map(uncounted))
+        .chain(chunks(gpu, Piece::Gpu, chunk))
+        .chain(chunks(document.gpu_moves.deferred.len(), Piece::DeferredGpu, item).map(uncounted))
+        .chain(chunks(snapshot.memory.len(), Piece::Memory, chunk))
+        .chain(chunks(snapshot.samples.len(), Piece::Samples, chunk))
+        .chain(chunks(snapshot.counters.len(), Piece::Counters, chunk))
+        .chain(chunks(snapshot.instants.len(), Piece::Instants, chunk))
+        .chain(chunks(gpu, Piece::Flows, chunk))
+        .chain(std::iter::once((Piece::Tail, 0)))
+}
+
+impl Printer<'_> {
+    fn piece(&mut self, out: &mut Vec<u8>, piece: Piece) {
+        let document = self.document;
+        let snapshot = document.snapshot;
+        let numbered = |chunk: usize| (chunk * CHUNK) as u32..;
+        match piece {
+            Piece::Head => document.head(out),
+            Piece::Ops(chunk) => {
+                for (index, op) in numbered(chunk).zip(snapshot.ops.chunk(chunk)) {
+                    if !document.op_moves.is_deferred(index) {
+                        self.op(out, index, op);
+                    }
+                }
+            }
+            Piece::DeferredOps(from) => {
+                for &index in document.op_moves.deferred[from..].iter().take(CHUNK) {
+                    if let Some(op) = snapshot.ops.get(index as usize) {
+                        self.op(out, index, op);
+                    }
+                }
+            }
+            Piece::Gpu(chunk) => {
+                for (index, gpu) in numbered(chunk).zip(snapshot.gpu.chunk(chunk)) {
+                    if !document.gpu_moves.is_deferred(index) {
+                        self.gpu(out, index, gpu);
+                    }
+                }
+            }
+            Piece::DeferredGpu(from) => {
+                for &index in document.gpu_moves.deferred[from..].iter().take(CHUNK) {
+                    if let Some(gpu) = snapshot.gpu.get(index as usize) {
+                        self.gpu(out, index, gpu);
+                    }
+                }
+            }
+            Piece::Memory(chunk) => snapshot.memory.chunk(chunk).iter().for_each(|event| self.memory(out, event)),
+            Piece::Samples(chunk) => snapshot.samples.chunk(chunk).iter().for_each(|sample| self.sample(out, sample)),
+            Piece::Counters(chunk) => {
+                snapshot.counters.chunk(chunk).iter().for_each(|counter| self.counter(out, counter));
+            }
+            Piece::Instants(chunk) => {
+                snapshot.instants.chunk(chunk).iter().for_each(|instant| self.instant(out, instant));
+            }
+            Piece::Flows(chunk) => {
+                for (index, gpu) in numbered(chunk).zip(snapshot.gpu.chunk(chunk)) {
+                    self.flow(out, index, gpu);
+                }
+            }
+            Piece::Tail => document.tail(out),
+        }
+    }
+}

@@ -1,0 +1,276 @@
+//! Slices of one lane that overlap without nesting. A viewer draws one lane as a stack, so it would lose such a slice:
+//! it moves to an extra lane.
+//!
+//! A viewer sorts by start and keeps the order of the file where starts are equal, so a child that stands in the file
+//! before a parent with the same start breaks the stack too: it is written after its parent.
+
+use std::collections::HashMap;
+
+use super::lanes::Lane;
+use crate::model::log::View;
+use crate::model::record::{GpuRecord, OpRecord};
+use crate::model::span::MIN_DURATION_NS;
+
+/// A stored slice.
+pub(super) trait Slice {
+    fn start(&self) -> i64;
+    fn end(&self) -> i64;
+    /// The lane's number among those of its section.
+    fn lane(&self) -> u32;
+
+    /// The end as it is drawn.
+    fn drawn_end(&self) -> i64 {
+        self.end().max(self.start().saturating_add(MIN_DURATION_NS))
+    }
+}
+
+impl Slice for OpRecord {
+    fn start(&self) -> i64 {
+        self.start
+    }
+    fn end(&self) -> i64 {
+        self.end
+    }
+    fn lane(&self) -> u32 {
+        self.thread
+    }
+}
+
+impl Slice for GpuRecord {
+    fn start(&self) -> i64 {
+        self.start
+    }
+    fn end(&self) -> i64 {
+        self.end
+    }
+    fn lane(&self) -> u32 {
+        self.lane
+    }
+}
+
+/// The most extra lanes that one lane gets: more than a person can read, few enough to search.
+const MAX_EXTRA: usize = 255;
+
+/// A slice that is not drawn where, or not written when, it would be by itself.
+#[derive(Debug, Clone, Copy)]
+struct Move {
+    index: u32,
+    /// Index into the extra lanes, plus one; 0 for its own lane.
+    extra: u32,
+    deferred: bool,
+}
+
+/// The slices of one section that have to be moved.
+#[derive(Debug, Default)]
+pub(super) struct Moves {
+    /// By index.
+    moves: Vec<Move>,
+    /// The extra lanes: (lane, level) and, once known, where they are drawn.
+    extras: Vec<((u32, u32), Lane)>,
+    /// Slices to be written after all others, in this order.
+    pub(super) deferred: Vec<u32>,
+    /// Slices that overlap still, since their lane has all the extra lanes that it can get.
+    pub(super) left: u64,
+}
+
+impl Moves {
+    /// Looks for overlaps among the slices of each lane. `lanes` is the number of lanes.
+    ///
+    /// Lanes whose slices come in drawing order, parents first, cost one pass and no memory; of the others, four
+    /// bytes a slice for as long as this runs.
+    pub(super) fn find<T: Slice>(slices: &View<T>, lanes: usize) -> Self {
+        let mut found = Self::default();
+        for lane in disordered(slices, lanes) {
+            found.sort_out(slices, lane);
+        }
+        found.moves.sort_unstable_by_key(|m| m.index);
+        found
+    }
+
+    fn sort_out<T: Slice>(&mut self, slices: &View<T>, lane: u32) {
+        let mut order: Vec<u32> =
+            slices.iter().filter(|(_, slice)| slice.lane() == lane).map(|(index, _)| index as u32).collect();
+        let Some(slice) = order.first().and_then(|&first| slices.get(first as usize)) else { return };
+        let mut group_start = slice.start();
+        let at = |index: u32| slices.get(index as usize).map_or((0, 0), |slice| (slice.start(), slice.drawn_end()));
+        order.sort_unstable_by_key(|&index| {
+            let (start, end) = at(index);
+            (start, std::cmp::Reverse(end), index)
+        });
+        // One stack of open ends for the lane itself and for each of its extra lanes.
+        let mut stacks: Vec<Vec<i64>> = vec![Vec::new()];
+        // The greatest index seen with this start, and whether one of them was deferred.
+        let (mut greatest, mut deferring) = (None, false);
+        for index in order {
+            let (start, end) = at(index);
+            if start != group_start {
+                (group_start, greatest, deferring) = (start, None, false);
+            }
+            let level = stacks.iter_mut().position(|stack| {
+                while stack.last().is_some_and(|&open| open <= start) {
+                    stack.pop();
+                }
+                stack.last().is_none_or(|&open| end <= open)
+            });
+            let level = level.unwrap_or_else(|| {
+                if stacks.len() <= MAX_EXTRA {
+                    stacks.push(Vec::new());
+                } else {
+                    self.left += 1;
+                }
+                stacks.len() - 1
+            });
+            stacks[level].push(end);
+            deferring |= greatest.is_some_and(|greatest| greatest > index);
+            greatest = Some(greatest.map_or(index, |greatest: u32| greatest.max(index)));
+            if deferring {
+                self.deferred.push(index);
+            }
+            if level > 0 || deferring {
+                let extra = if level == 0 { 0 } else { self.extra(lane, level as u32) };
+                self.moves.push(Move { index, extra, deferred: deferring });
+            }
+        }
+    }
+
+    fn extra(&mut self, lane: u32, level: u32) -> u32 {
+        // Levels of the lane at hand are at the end.
+        let known = self.extras.iter().rposition(|&(key, _)| key == (lane, level));
+        let index = known.unwrap_or_else(|| {
+            self.extras.push(((lane, level), Lane::default()));
+            self.extras.len() - 1
+        });
+        index as u32 + 1
+    }
+
+    /// How many extra lanes each lane needs.
+    pub(super) fn levels(&self) -> Vec<(u32, u32)> {
+        let mut levels: HashMap<u32, u32> = HashMap::new();
+        for &((lane, level), _) in &self.extras {
+            let most = levels.entry(lane).or_default();
+            *most = level.max(*most);
+        }
+        let mut levels: Vec<_> = levels.into_iter().collect();
+        levels.sort_unstable();
+        levels
+    }
+
+    pub(super) fn set_lane(&mut self, lane: u32, level: u32, drawn: Lane) {
+        for extra in &mut self.extras {
+            if extra.0 == (lane, level) {
+                extra.1 = drawn;
+            }
+        }
+    }
+
+    fn position(&self, index: u32) -> usize {
+        self.moves.partition_point(|m| m.index < index)
+    }
+
+    /// Where slice `index` is drawn if not in its own lane.
+    #[inline]
+    pub(super) fn lane(&self, index: u32) -> Option<Lane> {
+        if self.moves.is_empty() {
+            return None;
+        }
+        self.moves.get(self.position(index)).filter(|m| m.index == index).and_then(|m| self.extra_lane(m))
+    }
+
+    fn extra_lane(&self, m: &Move) -> Option<Lane> {
+        Some(self.extras[(m.extra as usize).checked_sub(1)?].1)
+    }
+
+    /// Whether slice `index` is written later.
+    #[inline]
+    pub(super) fn is_deferred(&self, index: u32) -> bool {
+        !self.deferred.is_empty()
+            && self.moves.get(self.position(index)).is_some_and(|m| m.index == index && m.deferred)
+    }
+
+    /// How many slices are drawn in an extra lane.
+    pub(super) fn moved(&self) -> u64 {
+        self.moves.iter().filter(|m| m.extra > 0).count() as u64
+    }
+}
+
+/// The lanes whose slices, as they come, are not a proper nesting in drawing order.
+fn disordered<T: Slice>(slices: &View<T>, lanes: usize) -> Vec<u32> {
+    struct State {
+        last_start: i64,
+        open: Vec<i64>,
+        broken: bool,
+    }
+    let mut states: Vec<State> =
+        (0..lanes).map(|_| State { last_start: i64::MIN, open: Vec::new(), broken: false }).collect();
+    for (_, slice) in slices.iter() {
+        let Some(state) = states.get_mut(slice.lane() as usize).filter(|state| !state.broken) else { continue };
+        let (start, end) = (slice.start(), slice.drawn_end());
+        while state.open.last().is_some_and(|&open| open <= start) {
+            state.open.pop();
+        }
+        if start < state.last_start || state.open.last().is_some_and(|&open| end > open) {
+            state.broken = true;
+            state.open = Vec::new();
+        } else {
+            state.last_start = start;
+            state.open.push(end);
+        }
+    }
+    (0..).zip(&states).filter(|(_, state)| state.broken).map(|(lane, _)| lane).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::log::Log;
+
+    #[derive(Debug, Clone, Copy)]
+    struct Plain(i64, i64);
+
+    impl Slice for Plain {
+        fn start(&self) -> i64 {
+            self.0
+        }
+        fn end(&self) -> i64 {
+            self.1
+        }
+        fn lane(&self) -> u32 {
+            0
+        }
+    }
+
+    fn find(slices: &[(i64, i64)]) -> (Vec<(u32, bool)>, Vec<u32>) {
+        let mut log = Log::default();
+        slices.iter().for_each(|&(start, end)| log.push(Plain(start, end)));
+        let mut moves = Moves::find(&log.view(), 1);
+        for (lane, levels) in moves.levels() {
+            (1..=levels).for_each(|level| moves.set_lane(lane, level, Lane { pid: 0, tid: 100 + level }));
+        }
+        let all = 0..slices.len() as u32;
+        let moved = all.clone().filter_map(|i| moves.lane(i).map(|lane| (i, lane.tid > 101))).collect();
+        assert_eq!(all.filter(|&i| moves.is_deferred(i)).count(), moves.deferred.len());
+        (moved, moves.deferred)
+    }
+
+    #[test]
+    fn nested_slices_stay() {
+        assert_eq!(find(&[(0, 10), (1, 5), (1, 4), (5, 9), (10, 20), (10, 10)]), (vec![], vec![]));
+        // Children before their parent, as a recorder that notes ends writes them.
+        assert_eq!(find(&[(1, 4), (1, 5), (5, 9), (0, 10)]), (vec![], vec![0]));
+        assert_eq!(find(&[]), (vec![], vec![]));
+    }
+
+    #[test]
+    fn crossing_slices_move() {
+        assert_eq!(find(&[(0, 10), (5, 15)]), (vec![(1, false)], vec![]));
+        assert_eq!(find(&[(5, 15), (0, 10)]), (vec![(0, false)], vec![]));
+        assert_eq!(find(&[(0, 10), (5, 15), (8, 20), (16, 18)]), (vec![(1, false), (2, true)], vec![]));
+        // What has no length is drawn with 1 ns.
+        assert_eq!(find(&[(0, 10), (9, 9), (10, 3)]), (vec![], vec![]));
+    }
+
+    #[test]
+    fn a_child_with_the_parent_s_start_waits() {
+        assert_eq!(find(&[(0, 3), (0, 10), (0, 1)]), (vec![], vec![0, 2]));
+    }
+}

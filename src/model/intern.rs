@@ -1,0 +1,217 @@
+//! Byte strings kept once, named by a small number.
+
+use std::hash::BuildHasher;
+use std::sync::Arc;
+
+use foldhash::fast::RandomState;
+use hashbrown::HashTable;
+
+use super::log::{Log, View};
+use crate::error::{Error, Result};
+
+/// Names an interned string; [`NONE`] stands for "absent".
+pub(crate) type Id = u32;
+
+/// The id of nothing. The interner never gives it out.
+pub(crate) const NONE: Id = 0;
+
+/// The longest string accepted: 1 GiB.
+pub(crate) const MAX_LEN: usize = 1 << 30;
+
+const ARENA: usize = 64 << 10;
+
+#[derive(Debug, Clone, Copy)]
+struct Entry {
+    chunk: u32,
+    offset: u32,
+    len: u32,
+    /// Printable between JSON quotes as it is.
+    clean: bool,
+}
+
+/// Grows only; ids stay valid, and views of it can be read while it grows.
+#[derive(Debug)]
+pub(crate) struct Interner {
+    table: HashTable<Id>,
+    hasher: RandomState,
+    entries: Log<Entry>,
+    sealed: Vec<Arc<Vec<u8>>>,
+    tail: Vec<u8>,
+    large: usize,
+}
+
+impl Default for Interner {
+    fn default() -> Self {
+        let mut this = Self {
+            table: HashTable::new(),
+            hasher: RandomState::default(),
+            entries: Log::default(),
+            sealed: Vec::new(),
+            tail: Vec::new(),
+            large: 0,
+        };
+        this.entries.push(Entry { chunk: 0, offset: 0, len: 0, clean: true }); // NONE
+        this
+    }
+}
+
+impl Interner {
+    /// The id of `bytes` if they are known.
+    #[inline]
+    pub(crate) fn find(&self, bytes: &[u8]) -> Option<Id> {
+        self.table.find(self.hasher.hash_one(bytes), |&id| self.bytes_of(id) == bytes).copied()
+    }
+
+    /// The id of `bytes`, new or known.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] if `bytes` is longer than [`MAX_LEN`]; [`Error::OutOfMemory`] past 2^32 strings.
+    #[inline]
+    pub(crate) fn intern(&mut self, bytes: &[u8]) -> Result<Id> {
+        let hash = self.hasher.hash_one(bytes);
+        if let Some(&id) = self.table.find(hash, |&id| self.bytes_of(id) == bytes) {
+            return Ok(id);
+        }
+        self.add(bytes, Some(hash))
+    }
+
+    /// A new id for `bytes`, whether or not they are known: for what hardly ever repeats.
+    pub(crate) fn push(&mut self, bytes: &[u8]) -> Result<Id> {
+        self.add(bytes, None)
+    }
+
+    #[cold]
+    fn add(&mut self, bytes: &[u8], hash: Option<u64>) -> Result<Id> {
+        if bytes.len() > MAX_LEN {
+            return Err(Error::invalid(format!(
+                "a text of {} bytes is too long: the limit is {MAX_LEN} bytes",
+                bytes.len()
+            )));
+        }
+        let id = Id::try_from(self.entries.len())
+            .map_err(|_| Error::OutOfMemory("a trace holds at most 2^32 different texts".into()))?;
+        let (chunk, offset) = self.place(bytes);
+        let clean = is_clean(bytes);
+        self.entries.push(Entry { chunk, offset, len: bytes.len() as u32, clean });
+        if let Some(hash) = hash {
+            let Self { table, hasher, entries, sealed, tail, .. } = self;
+            table.insert_unique(hash, id, |&id| hasher.hash_one(resolve(entries, sealed, tail, id)));
+        }
+        Ok(id)
+    }
+
+    /// Copies `bytes` into the arena.
+    fn place(&mut self, bytes: &[u8]) -> (u32, u32) {
+        if bytes.len() > ARENA / 4 {
+            // A chunk of its own, before the open one, which keeps its place at the end.
+            let open = std::mem::take(&mut self.tail);
+            if !open.is_empty() {
+                self.sealed.push(Arc::new(open));
+            }
+            self.large += bytes.len();
+            self.sealed.push(Arc::new(bytes.to_vec()));
+            return ((self.sealed.len() - 1) as u32, 0);
+        }
+        if self.tail.len() + bytes.len() > ARENA {
+            let full = std::mem::replace(&mut self.tail, Vec::with_capacity(ARENA));
+            self.sealed.push(Arc::new(full));
+        }
+        let offset = self.tail.len() as u32;
+        self.tail.extend_from_slice(bytes);
+        (self.sealed.len() as u32, offset)
+    }
+
+    #[inline]
+    fn bytes_of(&self, id: Id) -> &[u8] {
+        resolve(&self.entries, &self.sealed, &self.tail, id)
+    }
+
+    /// Bytes held.
+    pub(crate) fn bytes(&self) -> usize {
+        self.table.capacity() * 9 / 2 * 8 / 7
+            + self.entries.bytes()
+            + self.sealed.len() * ARENA
+            + self.large
+            + self.tail.capacity()
+    }
+
+    pub(crate) fn view(&self) -> Texts {
+        let mut chunks = self.sealed.clone();
+        chunks.push(Arc::new(self.tail.clone()));
+        Texts { entries: self.entries.view(), chunks }
+    }
+}
+
+#[inline]
+fn resolve<'a>(entries: &Log<Entry>, sealed: &'a [Arc<Vec<u8>>], tail: &'a [u8], id: Id) -> &'a [u8] {
+    let Some(entry) = entries.get(id as usize) else { return b"" };
+    let chunk: &[u8] = sealed.get(entry.chunk as usize).map_or(tail, |c| c);
+    &chunk[entry.offset as usize..][..entry.len as usize]
+}
+
+/// The strings of an interner as it was at one moment.
+#[derive(Debug, Clone)]
+pub(crate) struct Texts {
+    entries: View<Entry>,
+    chunks: Vec<Arc<Vec<u8>>>,
+}
+
+impl Texts {
+    #[inline]
+    fn entry(&self, id: Id) -> (&[u8], bool) {
+        let Some(entry) = self.entries.get(id as usize) else { return (b"", true) };
+        (&self.chunks[entry.chunk as usize][entry.offset as usize..][..entry.len as usize], entry.clean)
+    }
+
+    /// The bytes named `id`, and whether they can stand between JSON quotes as they are.
+    #[inline]
+    pub(crate) fn get(&self, id: Id) -> (&[u8], bool) {
+        self.entry(id)
+    }
+
+    /// The bytes named `id`.
+    #[inline]
+    pub(crate) fn bytes(&self, id: Id) -> &[u8] {
+        self.entry(id).0
+    }
+}
+
+fn is_clean(bytes: &[u8]) -> bool {
+    bytes.iter().all(|&b| b >= 0x20 && b != b'"' && b != b'\\')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_stable_and_unique() {
+        let mut interner = Interner::default();
+        let texts: Vec<String> = (0..20_000).map(|i| format!("name {i}")).collect();
+        let ids: Vec<Id> = texts.iter().map(|t| interner.intern(t.as_bytes()).unwrap()).collect();
+        let again: Vec<Id> = texts.iter().map(|t| interner.intern(t.as_bytes()).unwrap()).collect();
+        assert_eq!(ids, again);
+        assert!(!ids.contains(&NONE));
+        let view = interner.view();
+        for (id, text) in ids.iter().zip(&texts) {
+            assert_eq!(view.get(*id), (text.as_bytes(), true));
+        }
+    }
+
+    #[test]
+    fn large_and_small_texts_mix() {
+        let mut interner = Interner::default();
+        let big = vec![b'x'; 10 << 20];
+        let a = interner.intern(b"a").unwrap();
+        let b = interner.intern(&big).unwrap();
+        let c = interner.intern(b"quote\"").unwrap();
+        let d = interner.intern(b"").unwrap();
+        let view = interner.view();
+        assert_eq!(view.bytes(a), b"a");
+        assert_eq!(view.bytes(b), big);
+        assert_eq!(view.get(c), (&b"quote\""[..], false));
+        assert_eq!(view.get(d), (&b""[..], true));
+        assert_eq!(interner.intern(b"a").unwrap(), a);
+        assert_ne!(interner.push(b"a").unwrap(), a);
+    }
+}

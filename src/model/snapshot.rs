@@ -1,0 +1,72 @@
+//! A trace as it was at one moment: what the exporter reads.
+
+use std::collections::BTreeMap;
+
+use super::event::Int;
+use super::identity::RankWorld;
+use super::intern::Texts;
+use super::log::View;
+use super::record::{CounterRecord, GpuLane, GpuRecord, InstantRecord, MemoryRecord, OpRecord, SampleRecord};
+use super::span::Span;
+use super::store::{Counts, IdOrder};
+
+#[derive(Debug, Clone)]
+pub(crate) struct Snapshot {
+    pub(crate) texts: Texts,
+    pub(crate) packed: Texts,
+    pub(crate) ops: View<OpRecord>,
+    pub(crate) gpu: View<GpuRecord>,
+    pub(crate) memory: View<MemoryRecord>,
+    pub(crate) samples: View<SampleRecord>,
+    pub(crate) counters: View<CounterRecord>,
+    pub(crate) instants: View<InstantRecord>,
+    /// Thread ids in the order in which ops first used them; likewise the others.
+    pub(crate) op_threads: Vec<u64>,
+    pub(crate) gpu_lanes: Vec<GpuLane>,
+    pub(crate) memory_threads: Vec<u64>,
+    pub(crate) sample_threads: Vec<u64>,
+    pub(crate) instant_threads: Vec<u64>,
+    pub(crate) id_order: IdOrder,
+    pub(crate) span: Span,
+    /// Some op has its inputs; some op has its stack.
+    pub(crate) has_shapes: bool,
+    pub(crate) has_stacks: bool,
+    pub(crate) counts: Counts,
+    pub(crate) thread_names: BTreeMap<u64, String>,
+    pub(crate) process_name: Option<String>,
+    pub(crate) backend: Option<String>,
+    pub(crate) rank_world: RankWorld,
+    pub(crate) metadata: Vec<(String, String)>,
+}
+
+impl Snapshot {
+    pub(crate) fn event_count(&self) -> u64 {
+        let counts = [
+            self.ops.len(),
+            self.gpu.len(),
+            self.memory.len(),
+            self.samples.len(),
+            self.counters.len(),
+            self.instants.len(),
+        ];
+        counts.iter().map(|&n| n as u64).sum()
+    }
+}
+
+impl GpuRecord {
+    pub(crate) fn correlation(&self) -> Int {
+        self.int(self.correlation, Self::NEGATIVE_CORRELATION)
+    }
+
+    pub(crate) fn external_id(&self) -> Option<Int> {
+        self.is(Self::HAS_EXTERNAL).then(|| self.int(self.external, Self::NEGATIVE_EXTERNAL))
+    }
+
+    pub(crate) fn byte_count(&self) -> Int {
+        self.int(self.bytes, Self::NEGATIVE_BYTES)
+    }
+
+    fn int(&self, bits: u64, negative: u8) -> Int {
+        if self.is(negative) { Int::Negative(bits as i64) } else { Int::Unsigned(bits) }
+    }
+}

@@ -1,0 +1,488 @@
+//! Everything a trace holds, and the calls that add to it.
+
+use std::collections::{BTreeMap, HashSet};
+
+use super::event::{Arg, Counter, Dtypes, GpuActivity, Instant, Int, MemoryEvent, Op, Sample, Text, Value};
+use super::identity::RankWorld;
+use super::intern::{Id, Interner, NONE};
+use super::keys::Keys;
+use super::log::Log;
+use super::pack;
+use super::record::{CounterRecord, GpuLane, GpuRecord, InstantRecord, MemoryRecord, OpRecord, SampleRecord};
+use super::snapshot::Snapshot;
+use super::span::Span;
+use crate::error::{Error, Result};
+
+/// How many events of each kind a trace holds, and what had to be dropped or repaired.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Ops stored.
+    pub ops: u64,
+    /// GPU activities stored.
+    pub gpu_activities: u64,
+    /// Memory events stored.
+    pub memory_events: u64,
+    /// Stack samples stored.
+    pub samples: u64,
+    /// Counter values stored.
+    pub counters: u64,
+    /// Instants stored.
+    pub instants: u64,
+    /// Events refused or dropped: bad values, samples without a frame.
+    pub dropped: u64,
+    /// Slices whose end came before their start; they get 1 ns.
+    pub clamped: u64,
+    /// Texts that were not UTF-8 and got U+FFFD in place of the bad bytes.
+    pub repaired_texts: u64,
+    /// Slices that the last write moved to an extra lane, since they overlapped another on theirs.
+    pub overlaps_moved: u64,
+    /// Slices that the last write left where they overlap, since 255 extra lanes were not enough.
+    pub overlaps_left: u64,
+    /// Flows that the last write left out, since they would have run backwards in time.
+    pub flows_dropped: u64,
+}
+
+/// In which order the ids of ops came: how a GPU activity's op is found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum IdOrder {
+    /// Each id is the op's position.
+    #[default]
+    Position,
+    /// Each id is greater than the one before.
+    Ascending,
+    /// None of these.
+    Any,
+}
+
+/// Argument names that the formats use themselves, by section.
+const OP_ARGS: &[&str] = &[
+    "Input Dims",
+    "Input type",
+    "Call site",
+    "GPU duration (ms)",
+    "Kernels",
+    "Output alloc (bytes)",
+    "rank",
+    "External id",
+    "Call stack",
+];
+const GPU_ARGS: &[&str] = &[
+    "correlation",
+    "External id",
+    "bytes",
+    "copy kind",
+    "device",
+    "stream",
+    "cbid",
+    "value",
+    "memory bandwidth (GB/s)",
+    "grid",
+    "block",
+    "registers per thread",
+    "shared memory",
+    "context",
+    "graph id",
+    "graph node id",
+    "priority",
+];
+const MEMORY_ARGS: &[&str] = &["Bytes", "Allocation Type", "Device", "Addr", "Device Type", "Device Id"];
+
+#[derive(Debug)]
+pub(crate) struct Store {
+    texts: Interner,
+    packed: Interner,
+    ops: Log<OpRecord>,
+    gpu: Log<GpuRecord>,
+    memory: Log<MemoryRecord>,
+    samples: Log<SampleRecord>,
+    counters: Log<CounterRecord>,
+    instants: Log<InstantRecord>,
+    op_threads: Keys<u64>,
+    gpu_lanes: Keys<GpuLane>,
+    memory_threads: Keys<u64>,
+    sample_threads: Keys<u64>,
+    instant_threads: Keys<u64>,
+    id_order: IdOrder,
+    last_id: Option<u64>,
+    span: Span,
+    has_shapes: bool,
+    has_stacks: bool,
+    pub(crate) counts: Counts,
+    pub(crate) thread_names: BTreeMap<u64, String>,
+    pub(crate) process_name: Option<String>,
+    pub(crate) backend: Option<String>,
+    pub(crate) rank_world: Option<RankWorld>,
+    pub(crate) metadata: Vec<(String, String)>,
+    bytes_scratch: Vec<u8>,
+    ids_scratch: Vec<Id>,
+}
+
+impl Store {
+    pub(crate) fn new(span: Span) -> Self {
+        Self {
+            texts: Interner::default(),
+            packed: Interner::default(),
+            ops: Log::default(),
+            gpu: Log::default(),
+            memory: Log::default(),
+            samples: Log::default(),
+            counters: Log::default(),
+            instants: Log::default(),
+            op_threads: Keys::default(),
+            gpu_lanes: Keys::default(),
+            memory_threads: Keys::default(),
+            sample_threads: Keys::default(),
+            instant_threads: Keys::default(),
+            id_order: IdOrder::default(),
+            last_id: None,
+            span,
+            has_shapes: false,
+            has_stacks: false,
+            counts: Counts::default(),
+            thread_names: BTreeMap::new(),
+            process_name: None,
+            backend: None,
+            rank_world: None,
+            metadata: Vec::new(),
+            bytes_scratch: Vec::new(),
+            ids_scratch: Vec::new(),
+        }
+    }
+
+    #[inline]
+    fn text(&mut self, text: Text<'_>) -> Result<Id> {
+        match self.texts.find(text.0) {
+            // Only UTF-8 is stored, so what is found is UTF-8.
+            Some(id) => Ok(id),
+            None => self.new_text(text),
+        }
+    }
+
+    #[cold]
+    fn new_text(&mut self, text: Text<'_>) -> Result<Id> {
+        let lossy = String::from_utf8_lossy(text.0);
+        self.counts.repaired_texts += u64::from(matches!(lossy, std::borrow::Cow::Owned(_)));
+        self.texts.intern(lossy.as_bytes())
+    }
+
+    /// Packs side data into a scratch buffer and stores it once.
+    fn pack(&mut self, fill: impl FnOnce(&mut Self, &mut Vec<u8>) -> Result<()>) -> Result<Id> {
+        let mut bytes = std::mem::take(&mut self.bytes_scratch);
+        bytes.clear();
+        let id = match fill(self, &mut bytes) {
+            Ok(()) if bytes.is_empty() => Ok(NONE),
+            Ok(()) => self.packed.intern(&bytes),
+            Err(error) => Err(error),
+        };
+        self.bytes_scratch = bytes;
+        id
+    }
+
+    fn text_ids(&mut self, texts: &[Text<'_>]) -> Result<Vec<Id>> {
+        let mut ids = std::mem::take(&mut self.ids_scratch);
+        ids.clear();
+        for &text in texts {
+            ids.push(self.text(text)?);
+        }
+        Ok(ids)
+    }
+
+    fn stack(&mut self, stack: &[Text<'_>]) -> Result<Id> {
+        if stack.is_empty() {
+            return Ok(NONE);
+        }
+        let ids = self.text_ids(stack)?;
+        let id = self.pack(|_, out| {
+            pack::ids(out, &ids);
+            Ok(())
+        });
+        self.ids_scratch = ids;
+        id
+    }
+
+    /// Packs free arguments: keys of the format's own get a prefix, of equal keys the last one counts.
+    fn args(&mut self, args: &[Arg<'_>], reserved: &[&str]) -> Result<Id> {
+        if args.is_empty() {
+            return Ok(NONE);
+        }
+        let mut kept = Vec::with_capacity(args.len());
+        let mut seen = HashSet::<Id>::with_capacity(args.len());
+        for arg in args.iter().rev() {
+            let key = if reserved.iter().any(|name| name.as_bytes() == arg.key.0) {
+                self.text(Text(&[b"user.", arg.key.0].concat()))?
+            } else {
+                self.text(arg.key)?
+            };
+            if seen.insert(key) {
+                let text = if let Value::Text(text) = arg.value { self.text(text)? } else { NONE };
+                kept.push((key, arg.value, text));
+            }
+        }
+        let mut bytes = std::mem::take(&mut self.bytes_scratch);
+        bytes.clear();
+        pack::put(&mut bytes, kept.len() as u64);
+        for (key, value, text) in kept.iter().rev() {
+            pack::put(&mut bytes, u64::from(*key));
+            pack::value(&mut bytes, value, *text);
+        }
+        let id = self.packed.push(&bytes);
+        self.bytes_scratch = bytes;
+        id
+    }
+
+    /// Counts an event that was refused.
+    #[inline]
+    fn counted<T>(&mut self, result: Result<T>) -> Result<T> {
+        self.counts.dropped += u64::from(result.is_err());
+        result
+    }
+
+    /// Adds one op and answers its id.
+    #[inline]
+    pub(crate) fn add_op(&mut self, op: &Op<'_>) -> Result<u64> {
+        let added = self.try_add_op(op);
+        self.counted(added)
+    }
+
+    fn try_add_op(&mut self, op: &Op<'_>) -> Result<u64> {
+        let name = self.text(op.name)?;
+        let call_site = if op.call_site.0.is_empty() { NONE } else { self.text(op.call_site)? };
+        let inputs = match &op.inputs {
+            None => NONE,
+            Some(inputs) => {
+                let names = match inputs.dtypes {
+                    Dtypes::Names(names) => self.text_ids(names)?,
+                    _ => Vec::new(),
+                };
+                self.pack(|_, out| pack::inputs(out, inputs, &names))?
+            }
+        };
+        let stack = self.stack(op.stack)?;
+        let args = self.args(op.args, OP_ARGS)?;
+        let position = self.ops.len() as u64;
+        if position >= u64::from(u32::MAX) {
+            return Err(full("ops"));
+        }
+        let id = op.id.unwrap_or(position);
+        if id != position || self.id_order != IdOrder::Position {
+            self.note_id(id);
+        }
+        self.last_id = Some(id);
+        self.has_shapes |= inputs != NONE;
+        self.has_stacks |= stack != NONE;
+        self.counts.ops += 1;
+        self.note_slice(op.start_ns, op.end_ns);
+        self.ops.push(OpRecord {
+            start: op.start_ns,
+            end: op.end_ns,
+            id,
+            gpu_ms: op.gpu_ms.unwrap_or(f64::NAN),
+            kernel_count: op.kernel_count,
+            output_bytes: op.output_bytes,
+            name,
+            call_site,
+            inputs,
+            stack,
+            args,
+            thread: self.op_threads.index_of(op.thread_id),
+            kind: op.kind,
+        });
+        Ok(id)
+    }
+
+    #[cold]
+    fn note_id(&mut self, id: u64) {
+        let ascending = self.id_order != IdOrder::Any && self.last_id.is_none_or(|last| id > last);
+        self.id_order = if ascending { IdOrder::Ascending } else { IdOrder::Any };
+    }
+
+    #[inline]
+    fn note_slice(&mut self, start: i64, end: i64) {
+        self.counts.clamped += u64::from(end < start);
+        self.span.slice(start, end);
+    }
+
+    /// Adds one GPU activity.
+    #[inline]
+    pub(crate) fn add_gpu(&mut self, gpu: &GpuActivity<'_>) -> Result<()> {
+        let added = self.try_add_gpu(gpu);
+        self.counted(added)
+    }
+
+    fn try_add_gpu(&mut self, gpu: &GpuActivity<'_>) -> Result<()> {
+        if self.gpu.len() as u64 >= u64::from(u32::MAX) {
+            return Err(full("GPU activities"));
+        }
+        let name = self.text(gpu.name)?;
+        let details = self.pack(|_, out| {
+            pack::details(out, &gpu.details);
+            Ok(())
+        })?;
+        let args = self.args(gpu.args, GPU_ARGS)?;
+        let lane = if gpu.kind.is_api() {
+            GpuLane::Api { os_thread: gpu.os_thread }
+        } else {
+            GpuLane::Stream { device: gpu.device, stream: gpu.stream }
+        };
+        let mut flags = 0;
+        let mut bits = |value: Int, negative: u8| match value {
+            Int::Unsigned(value) => value,
+            Int::Negative(value) => {
+                flags |= negative;
+                value as u64
+            }
+        };
+        let correlation = bits(gpu.correlation_id, GpuRecord::NEGATIVE_CORRELATION);
+        let external = bits(gpu.external_id.unwrap_or_default(), GpuRecord::NEGATIVE_EXTERNAL);
+        let bytes = bits(gpu.bytes, GpuRecord::NEGATIVE_BYTES);
+        if gpu.external_id.is_some() {
+            flags |= GpuRecord::HAS_EXTERNAL;
+        }
+        self.counts.gpu_activities += 1;
+        self.note_slice(gpu.start_ns, gpu.end_ns);
+        self.gpu.push(GpuRecord {
+            start: gpu.start_ns,
+            end: gpu.end_ns,
+            correlation,
+            external,
+            bytes,
+            copy_kind: gpu.copy_kind,
+            name,
+            details,
+            args,
+            lane: self.gpu_lanes.index_of(lane),
+            callback_id: gpu.callback_id,
+            value: gpu.value,
+            kind: gpu.kind,
+            flags,
+        });
+        Ok(())
+    }
+
+    /// Adds one memory event.
+    pub(crate) fn add_memory(&mut self, event: &MemoryEvent<'_>) -> Result<()> {
+        let args = self.args(event.args, MEMORY_ARGS);
+        let args = self.counted(args)?;
+        self.counts.memory_events += 1;
+        self.span.slice(event.time_ns, event.time_ns);
+        self.memory.push(MemoryRecord {
+            time: event.time_ns,
+            address: event.address,
+            bytes: event.bytes,
+            device: event.cuda_device.unwrap_or(0),
+            args,
+            thread: self.memory_threads.index_of(event.thread_id),
+            allocated: event.allocated,
+            is_cuda: event.cuda_device.is_some(),
+        });
+        Ok(())
+    }
+
+    /// Adds one stack sample; one without a frame is dropped, and counted.
+    pub(crate) fn add_sample(&mut self, sample: &Sample<'_>) -> Result<()> {
+        let stack = self.stack(sample.stack);
+        let stack = self.counted(stack)?;
+        if stack == NONE {
+            self.counts.dropped += 1;
+            return Ok(());
+        }
+        self.counts.samples += 1;
+        self.span.point(sample.time_ns);
+        let thread = self.sample_threads.index_of(sample.os_thread);
+        self.samples.push(SampleRecord { time: sample.time_ns, stack, thread });
+        Ok(())
+    }
+
+    /// Adds the values of a counter track.
+    pub(crate) fn add_counter(&mut self, counter: &Counter<'_>) -> Result<()> {
+        let added = self.try_add_counter(counter);
+        self.counted(added)
+    }
+
+    fn try_add_counter(&mut self, counter: &Counter<'_>) -> Result<()> {
+        let numeric = |value: &Value<'_>| match value {
+            Value::Int(_) | Value::Uint(_) => true,
+            Value::Float(number) => number.is_finite(),
+            Value::Bool(_) | Value::Text(_) => false,
+        };
+        if counter.values.is_empty() || !counter.values.iter().all(|arg| numeric(&arg.value)) {
+            return Err(Error::invalid(format!(
+                "counter {:?}: every value must be a finite number, and there must be at least one",
+                String::from_utf8_lossy(counter.name.0)
+            )));
+        }
+        let name = self.text(counter.name)?;
+        let values = self.args(counter.values, &[])?;
+        self.counts.counters += 1;
+        self.span.point(counter.time_ns);
+        self.counters.push(CounterRecord { time: counter.time_ns, name, values });
+        Ok(())
+    }
+
+    /// Adds one instant.
+    pub(crate) fn add_instant(&mut self, instant: &Instant<'_>) -> Result<()> {
+        let added = self.try_add_instant(instant);
+        self.counted(added)
+    }
+
+    fn try_add_instant(&mut self, instant: &Instant<'_>) -> Result<()> {
+        let name = self.text(instant.name)?;
+        let args = self.args(instant.args, &[])?;
+        self.counts.instants += 1;
+        self.span.point(instant.time_ns);
+        let thread = self.instant_threads.index_of(instant.thread_id);
+        self.instants.push(InstantRecord { time: instant.time_ns, name, args, thread, scope: instant.scope });
+        Ok(())
+    }
+
+    /// Bytes held by events and texts.
+    pub(crate) fn bytes(&self) -> usize {
+        self.texts.bytes()
+            + self.packed.bytes()
+            + self.ops.bytes()
+            + self.gpu.bytes()
+            + self.memory.bytes()
+            + self.samples.bytes()
+            + self.counters.bytes()
+            + self.instants.bytes()
+            + self.op_threads.bytes()
+            + self.gpu_lanes.bytes()
+            + self.memory_threads.bytes()
+            + self.sample_threads.bytes()
+            + self.instant_threads.bytes()
+    }
+
+    /// What is there now. Later additions do not show in it.
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        Snapshot {
+            texts: self.texts.view(),
+            packed: self.packed.view(),
+            ops: self.ops.view(),
+            gpu: self.gpu.view(),
+            memory: self.memory.view(),
+            samples: self.samples.view(),
+            counters: self.counters.view(),
+            instants: self.instants.view(),
+            op_threads: self.op_threads.in_order().to_vec(),
+            gpu_lanes: self.gpu_lanes.in_order().to_vec(),
+            memory_threads: self.memory_threads.in_order().to_vec(),
+            sample_threads: self.sample_threads.in_order().to_vec(),
+            instant_threads: self.instant_threads.in_order().to_vec(),
+            id_order: self.id_order,
+            span: self.span,
+            has_shapes: self.has_shapes,
+            has_stacks: self.has_stacks,
+            counts: self.counts,
+            thread_names: self.thread_names.clone(),
+            process_name: self.process_name.clone(),
+            backend: self.backend.clone(),
+            rank_world: self.rank_world.unwrap_or_else(RankWorld::from_env),
+            metadata: self.metadata.clone(),
+        }
+    }
+}
+
+#[cold]
+fn full(what: &str) -> Error {
+    Error::OutOfMemory(format!("a trace holds at most 2^32 {what}"))
+}

@@ -1,0 +1,223 @@
+//! The trace that callers fill and write.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::error::{Error, Result};
+use crate::export::{ClockInfo, ExportOptions, Exported, export};
+use crate::model::clock::{ClockAnchor, ClockDomain, monotonic_ns, realtime_ns};
+use crate::model::event::{Counter, GpuActivity, Instant, MemoryEvent, Op, Sample};
+use crate::model::identity::RankWorld;
+use crate::model::span::Span;
+use crate::model::store::{Counts, Store};
+use crate::output::{OnProgress, Target};
+
+/// Top-level keys that the formats write themselves.
+const RESERVED_METADATA: &[&str] = &[
+    "traceEvents",
+    "displayTimeUnit",
+    "schemaVersion",
+    "deviceProperties",
+    "distributedInfo",
+    "baseTimeNanoseconds",
+    "with_flops",
+    "record_shapes",
+    "with_stack",
+    "traceName",
+    "host_name",
+    "trace_id",
+    "cuda_runtime_version",
+    "cuda_driver_version",
+    "cupti_version",
+    "tptrace",
+];
+
+/// How a trace starts.
+#[derive(Debug, Clone, Default)]
+pub struct TraceOptions {
+    /// The time that timestamps in the document count from, in nanoseconds of the trace's clock; now if `None`.
+    pub base_ns: Option<i64>,
+    /// The clock that timestamps are read from.
+    pub clock: ClockDomain,
+}
+
+/// Events of one process, kept in memory until they are written. Any number of threads may add and write at once.
+#[derive(Debug)]
+pub struct Trace {
+    clock: ClockInfo,
+    store: Mutex<Store>,
+    overlaps_moved: AtomicU64,
+    overlaps_left: AtomicU64,
+    flows_dropped: AtomicU64,
+}
+
+impl Default for Trace {
+    fn default() -> Self {
+        Self::new(&TraceOptions::default())
+    }
+}
+
+impl Trace {
+    /// An empty trace.
+    pub fn new(options: &TraceOptions) -> Self {
+        let now = || match options.clock {
+            ClockDomain::Realtime => realtime_ns(),
+            ClockDomain::Monotonic | ClockDomain::Unknown => monotonic_ns(),
+        };
+        let base_ns = options.base_ns.unwrap_or_else(now);
+        Self {
+            clock: ClockInfo { base_ns, domain: options.clock, anchor: ClockAnchor::now() },
+            store: Mutex::new(Store::new(Span::new(base_ns))),
+            overlaps_moved: AtomicU64::new(0),
+            overlaps_left: AtomicU64::new(0),
+            flows_dropped: AtomicU64::new(0),
+        }
+    }
+
+    /// The time that timestamps in the document count from, in nanoseconds of the trace's clock.
+    pub fn base_ns(&self) -> i64 {
+        self.clock.base_ns
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Store> {
+        // Every change of the store is complete before anything in it can panic.
+        self.store.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds an op and answers its id, which GPU activities name as their external id.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] if the inputs' ranks and dimensions do not agree or a text is longer than 1 GiB.
+    /// The trace is as before, and one more event counts as dropped; likewise in the calls below.
+    pub fn add_op(&self, op: &Op<'_>) -> Result<u64> {
+        self.lock().add_op(op)
+    }
+
+    /// Adds a GPU activity.
+    ///
+    /// # Errors
+    /// As [`Trace::add_op`].
+    pub fn add_gpu(&self, gpu: &GpuActivity<'_>) -> Result<()> {
+        self.lock().add_gpu(gpu)
+    }
+
+    /// Adds a memory event.
+    ///
+    /// # Errors
+    /// As [`Trace::add_op`].
+    pub fn add_memory(&self, event: &MemoryEvent<'_>) -> Result<()> {
+        self.lock().add_memory(event)
+    }
+
+    /// Adds a stack sample. One without a frame is dropped, and counted.
+    ///
+    /// # Errors
+    /// As [`Trace::add_op`].
+    pub fn add_sample(&self, sample: &Sample<'_>) -> Result<()> {
+        self.lock().add_sample(sample)
+    }
+
+    /// Adds the values of a counter track.
+    ///
+    /// # Errors
+    /// As [`Trace::add_op`], and [`Error::InvalidArgument`] if there is no value or one is not a finite number.
+    pub fn add_counter(&self, counter: &Counter<'_>) -> Result<()> {
+        self.lock().add_counter(counter)
+    }
+
+    /// Adds an instant.
+    ///
+    /// # Errors
+    /// As [`Trace::add_op`].
+    pub fn add_instant(&self, instant: &Instant<'_>) -> Result<()> {
+        self.lock().add_instant(instant)
+    }
+
+    /// Names the process. Without a name it is called as the program is.
+    pub fn set_process_name(&self, name: &str) {
+        self.lock().process_name = Some(name.to_owned());
+    }
+
+    /// Names the lanes of a thread, as ops, calls and samples know it.
+    pub fn set_thread_name(&self, thread_id: u64, name: &str) {
+        self.lock().thread_names.insert(thread_id, name.to_owned());
+    }
+
+    /// Sets rank and world size; until then they come from `RANK` or `TP_RANK`, and `WORLD_SIZE` or `TP_WORLD_SIZE`.
+    pub fn set_rank(&self, rank_world: RankWorld) {
+        self.lock().rank_world = Some(rank_world);
+    }
+
+    /// Names the library that the ranks talk through: `distributedInfo.backend` in the torch format.
+    pub fn set_backend(&self, backend: &str) {
+        self.lock().backend = Some(backend.to_owned());
+    }
+
+    /// Adds a top-level key of the document. `json` is any JSON value; a key set before is replaced.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] if `json` is not JSON or the format uses the key itself.
+    pub fn set_metadata(&self, key: &str, json: &str) -> Result<()> {
+        if RESERVED_METADATA.contains(&key) {
+            return Err(Error::invalid(format!("metadata {key:?}: the format writes this key itself")));
+        }
+        let value: serde_json::Value = serde_json::from_str(json)
+            .map_err(|error| Error::invalid(format!("metadata {key:?}: not JSON: {error}")))?;
+        // Printed anew: without duplicate keys, and with characters raw where Perfetto refuses the escaped form.
+        let value = value.to_string();
+        let mut store = self.lock();
+        match store.metadata.iter_mut().find(|(known, _)| known == key) {
+            Some(entry) => entry.1 = value,
+            None => store.metadata.push((key.to_owned(), value)),
+        }
+        Ok(())
+    }
+
+    /// What was stored, dropped and repaired so far.
+    pub fn counts(&self) -> Counts {
+        let counts = self.lock().counts;
+        Counts {
+            overlaps_moved: self.overlaps_moved.load(Ordering::Relaxed),
+            overlaps_left: self.overlaps_left.load(Ordering::Relaxed),
+            flows_dropped: self.flows_dropped.load(Ordering::Relaxed),
+            ..counts
+        }
+    }
+
+    /// Bytes of memory that events and texts take.
+    pub fn memory(&self) -> usize {
+        self.lock().bytes()
+    }
+
+    /// Writes everything added so far. Other threads may go on adding; what they add does not show.
+    ///
+    /// # Errors
+    /// See [`crate::output::write`]. A file that was there before stays as it was.
+    pub fn write_to(
+        &self,
+        target: Target<'_>,
+        options: &ExportOptions,
+        progress: Option<OnProgress<'_>>,
+    ) -> Result<Exported> {
+        let snapshot = self.lock().snapshot();
+        let exported = export(&snapshot, self.clock, target, options, progress)?;
+        self.overlaps_moved.store(exported.overlaps_moved, Ordering::Relaxed);
+        self.overlaps_left.store(exported.overlaps_left, Ordering::Relaxed);
+        self.flows_dropped.store(exported.flows_dropped, Ordering::Relaxed);
+        Ok(exported)
+    }
+
+    /// Writes everything added so far to the file at `path`, replacing it as a whole.
+    ///
+    /// # Errors
+    /// As [`Trace::write_to`].
+    pub fn write(&self, path: impl AsRef<Path>, options: &ExportOptions) -> Result<Exported> {
+        let path = path.as_ref();
+        if options.trace_name.is_empty() {
+            let options = ExportOptions { trace_name: path.to_string_lossy().into_owned(), ..options.clone() };
+            return self.write_to(Target::File(path), &options, None);
+        }
+        self.write_to(Target::File(path), options, None)
+    }
+}
