@@ -5,10 +5,21 @@
 //! the calling thread. Memory is bounded by the number of jobs in flight, not by the document.
 #![forbid(unsafe_code)]
 
+mod deflate;
+mod file;
+mod gzip;
+mod huffman;
+mod pipeline;
+
 use std::io;
 use std::path::Path;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
+use file::Pending;
+use pipeline::Delivery;
+
+/// More would only wait for the one that writes.
+const MAX_THREADS: usize = 32;
 
 /// Whether the document is compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -108,6 +119,36 @@ where
     W: FnMut(J, &mut Vec<u8>) -> Result<()>,
     M: Fn() -> W + Sync,
 {
-    let _ = (target, options, progress, total, next, worker);
-    todo!("by the output helper")
+    let gzip = match (options.compression, &target) {
+        (Compression::Auto, Target::File(path)) => path.extension().is_some_and(|end| end == "gz"),
+        (Compression::Auto, Target::Writer(_)) | (Compression::None, _) => false,
+        (Compression::Gzip, _) => true,
+    };
+    if !(1..=9).contains(&options.level) {
+        return Err(Error::invalid(format!("{} is not a gzip level from 1 to 9", options.level)));
+    }
+    let level = gzip.then_some(options.level);
+    let threads = match options.threads {
+        0 => std::thread::available_parallelism().map_or(1, usize::from),
+        some => some,
+    };
+    let threads = threads.min(MAX_THREADS);
+    let so_far = Progress { total, ..Progress::default() };
+    match target {
+        Target::Writer(writer) => {
+            let failed = |error| Error::Io { action: "write", path: "the output".into(), source: error };
+            let mut delivery = Delivery { target: writer, failed: &failed, progress, so_far };
+            let written = pipeline::run(&mut delivery, level, threads, next, worker)?;
+            writer.flush().map_err(failed)?;
+            Ok(written)
+        }
+        Target::File(path) => {
+            let mut pending = Pending::create(path)?;
+            let failed = |error: io::Error| Error::Io { action: "write", path: path.to_path_buf(), source: error };
+            let mut delivery = Delivery { target: pending.file(), failed: &failed, progress, so_far };
+            let written = pipeline::run(&mut delivery, level, threads, next, worker)?;
+            pending.commit(options.fsync)?;
+            Ok(written)
+        }
+    }
 }
