@@ -13,6 +13,7 @@
 //! ```
 #![deny(unsafe_code)]
 
+pub mod capi;
 mod error;
 mod export;
 mod model;

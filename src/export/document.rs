@@ -12,7 +12,7 @@ use crate::model::snapshot::Snapshot;
 /// `distributedInfo.backend` where the caller gave none: the reference's.
 const BACKEND: &str = "tensorplay.distributed";
 
-/// What GPUs trace viewers shall be told of; all empty where there are none.
+/// Where the trace's clock stands.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ClockInfo {
     pub(crate) base_ns: i64,
@@ -39,6 +39,9 @@ pub(super) struct Document<'a> {
 
 impl<'a> Document<'a> {
     pub(super) fn new(snapshot: &'a Snapshot, clock: ClockInfo, options: &'a ExportOptions) -> Self {
+        // Perfetto drops events before the base: the base gives way.
+        let earliest = if options.as_reference { None } else { snapshot.span.first };
+        let clock = ClockInfo { base_ns: earliest.map_or(clock.base_ns, |first| first.min(clock.base_ns)), ..clock };
         let name_threads = options.format == Format::Torch && !options.as_reference;
         let mut lanes = Lanes::new(snapshot, name_threads);
         let (mut op_moves, mut gpu_moves) = (Moves::default(), Moves::default());

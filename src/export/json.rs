@@ -206,7 +206,7 @@ mod tests {
             (0.00005, "0.0001"), // the double lies above the tie
             (2.00005, "2.0000"), // the double lies below the tie
             (1e300, "1e300"),
-            (123456.78905, "123456.7890"),
+            (123456.78905, "123456.7891"),
             (0.5, "0.5000"),
         ] {
             let json = printed(|out| rounded4(out, value));

@@ -81,9 +81,6 @@ enum Piece {
     Samples(usize),
     Counters(usize),
     Instants(usize),
-    /// Slices that had to wait for a parent: from this position on.
-    DeferredOps(usize),
-    DeferredGpu(usize),
     Flows(usize),
     Tail,
 }
@@ -126,23 +123,18 @@ pub(crate) fn export(
 /// All pieces in order, each with the number of events in it.
 fn pieces(document: &Document<'_>) -> impl Iterator<Item = (Piece, u64)> + Send {
     let snapshot = document.snapshot;
-    let chunks = |len: usize, piece: fn(usize) -> Piece, of: fn(usize) -> usize| {
-        (0..len.div_ceil(CHUNK)).map(move |i| (piece(of(i)), CHUNK.min(len - i * CHUNK) as u64))
+    let chunks = |len: usize, piece: fn(usize) -> Piece| {
+        (0..len.div_ceil(CHUNK)).map(move |i| (piece(i), CHUNK.min(len - i * CHUNK) as u64))
     };
-    let chunk = |i: usize| i;
-    let item = |i: usize| i * CHUNK;
-    let uncounted = |(piece, _)| (piece, 0);
     let gpu = snapshot.gpu.len();
     std::iter::once((Piece::Head, 0))
-        .chain(chunks(snapshot.ops.len(), Piece::Ops, chunk))
-        .chain(chunks(document.op_moves.deferred.len(), Piece::DeferredOps, item).map(uncounted))
-        .chain(chunks(gpu, Piece::Gpu, chunk))
-        .chain(chunks(document.gpu_moves.deferred.len(), Piece::DeferredGpu, item).map(uncounted))
-        .chain(chunks(snapshot.memory.len(), Piece::Memory, chunk))
-        .chain(chunks(snapshot.samples.len(), Piece::Samples, chunk))
-        .chain(chunks(snapshot.counters.len(), Piece::Counters, chunk))
-        .chain(chunks(snapshot.instants.len(), Piece::Instants, chunk))
-        .chain(chunks(gpu, Piece::Flows, chunk))
+        .chain(chunks(snapshot.ops.len(), Piece::Ops))
+        .chain(chunks(gpu, Piece::Gpu))
+        .chain(chunks(snapshot.memory.len(), Piece::Memory))
+        .chain(chunks(snapshot.samples.len(), Piece::Samples))
+        .chain(chunks(snapshot.counters.len(), Piece::Counters))
+        .chain(chunks(snapshot.instants.len(), Piece::Instants))
+        .chain(chunks(gpu, Piece::Flows))
         .chain(std::iter::once((Piece::Tail, 0)))
 }
 
@@ -155,30 +147,12 @@ impl Printer<'_> {
             Piece::Head => document.head(out),
             Piece::Ops(chunk) => {
                 for (index, op) in numbered(chunk).zip(snapshot.ops.chunk(chunk)) {
-                    if !document.op_moves.is_deferred(index) {
-                        self.op(out, index, op);
-                    }
-                }
-            }
-            Piece::DeferredOps(from) => {
-                for &index in document.op_moves.deferred[from..].iter().take(CHUNK) {
-                    if let Some(op) = snapshot.ops.get(index as usize) {
-                        self.op(out, index, op);
-                    }
+                    self.op(out, index, op);
                 }
             }
             Piece::Gpu(chunk) => {
                 for (index, gpu) in numbered(chunk).zip(snapshot.gpu.chunk(chunk)) {
-                    if !document.gpu_moves.is_deferred(index) {
-                        self.gpu(out, index, gpu);
-                    }
-                }
-            }
-            Piece::DeferredGpu(from) => {
-                for &index in document.gpu_moves.deferred[from..].iter().take(CHUNK) {
-                    if let Some(gpu) = snapshot.gpu.get(index as usize) {
-                        self.gpu(out, index, gpu);
-                    }
+                    self.gpu(out, index, gpu);
                 }
             }
             Piece::Memory(chunk) => snapshot.memory.chunk(chunk).iter().for_each(|event| self.memory(out, event)),

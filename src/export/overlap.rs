@@ -1,8 +1,5 @@
 //! Slices of one lane that overlap without nesting. A viewer draws one lane as a stack, so it would lose such a slice:
 //! it moves to an extra lane.
-//!
-//! A viewer sorts by start and keeps the order of the file where starts are equal, so a child that stands in the file
-//! before a parent with the same start breaks the stack too: it is written after its parent.
 
 use std::collections::HashMap;
 
@@ -51,13 +48,12 @@ impl Slice for GpuRecord {
 /// The most extra lanes that one lane gets: more than a person can read, few enough to search.
 const MAX_EXTRA: usize = 255;
 
-/// A slice that is not drawn where, or not written when, it would be by itself.
+/// A slice that is not drawn in its own lane.
 #[derive(Debug, Clone, Copy)]
 struct Move {
     index: u32,
-    /// Index into the extra lanes, plus one; 0 for its own lane.
+    /// Index into the extra lanes.
     extra: u32,
-    deferred: bool,
 }
 
 /// The slices of one section that have to be moved.
@@ -67,8 +63,6 @@ pub(super) struct Moves {
     moves: Vec<Move>,
     /// The extra lanes: (lane, level) and, once known, where they are drawn.
     extras: Vec<((u32, u32), Lane)>,
-    /// Slices to be written after all others, in this order.
-    pub(super) deferred: Vec<u32>,
     /// Slices that overlap still, since their lane has all the extra lanes that it can get.
     pub(super) left: u64,
 }
@@ -90,8 +84,6 @@ impl Moves {
     fn sort_out<T: Slice>(&mut self, slices: &View<T>, lane: u32) {
         let mut order: Vec<u32> =
             slices.iter().filter(|(_, slice)| slice.lane() == lane).map(|(index, _)| index as u32).collect();
-        let Some(slice) = order.first().and_then(|&first| slices.get(first as usize)) else { return };
-        let mut group_start = slice.start();
         let at = |index: u32| slices.get(index as usize).map_or((0, 0), |slice| (slice.start(), slice.drawn_end()));
         order.sort_unstable_by_key(|&index| {
             let (start, end) = at(index);
@@ -99,13 +91,8 @@ impl Moves {
         });
         // One stack of open ends for the lane itself and for each of its extra lanes.
         let mut stacks: Vec<Vec<i64>> = vec![Vec::new()];
-        // The greatest index seen with this start, and whether one of them was deferred.
-        let (mut greatest, mut deferring) = (None, false);
         for index in order {
             let (start, end) = at(index);
-            if start != group_start {
-                (group_start, greatest, deferring) = (start, None, false);
-            }
             let level = stacks.iter_mut().position(|stack| {
                 while stack.last().is_some_and(|&open| open <= start) {
                     stack.pop();
@@ -121,14 +108,9 @@ impl Moves {
                 stacks.len() - 1
             });
             stacks[level].push(end);
-            deferring |= greatest.is_some_and(|greatest| greatest > index);
-            greatest = Some(greatest.map_or(index, |greatest: u32| greatest.max(index)));
-            if deferring {
-                self.deferred.push(index);
-            }
-            if level > 0 || deferring {
-                let extra = if level == 0 { 0 } else { self.extra(lane, level as u32) };
-                self.moves.push(Move { index, extra, deferred: deferring });
+            if level > 0 {
+                let extra = self.extra(lane, level as u32);
+                self.moves.push(Move { index, extra });
             }
         }
     }
@@ -140,7 +122,7 @@ impl Moves {
             self.extras.push(((lane, level), Lane::default()));
             self.extras.len() - 1
         });
-        index as u32 + 1
+        index as u32
     }
 
     /// How many extra lanes each lane needs.
@@ -163,33 +145,19 @@ impl Moves {
         }
     }
 
-    fn position(&self, index: u32) -> usize {
-        self.moves.partition_point(|m| m.index < index)
-    }
-
     /// Where slice `index` is drawn if not in its own lane.
     #[inline]
     pub(super) fn lane(&self, index: u32) -> Option<Lane> {
         if self.moves.is_empty() {
             return None;
         }
-        self.moves.get(self.position(index)).filter(|m| m.index == index).and_then(|m| self.extra_lane(m))
-    }
-
-    fn extra_lane(&self, m: &Move) -> Option<Lane> {
-        Some(self.extras[(m.extra as usize).checked_sub(1)?].1)
-    }
-
-    /// Whether slice `index` is written later.
-    #[inline]
-    pub(super) fn is_deferred(&self, index: u32) -> bool {
-        !self.deferred.is_empty()
-            && self.moves.get(self.position(index)).is_some_and(|m| m.index == index && m.deferred)
+        let at = self.moves.binary_search_by_key(&index, |m| m.index).ok()?;
+        Some(self.extras[self.moves[at].extra as usize].1)
     }
 
     /// How many slices are drawn in an extra lane.
     pub(super) fn moved(&self) -> u64 {
-        self.moves.iter().filter(|m| m.extra > 0).count() as u64
+        self.moves.len() as u64
     }
 }
 
@@ -239,38 +207,42 @@ mod tests {
         }
     }
 
-    fn find(slices: &[(i64, i64)]) -> (Vec<(u32, bool)>, Vec<u32>) {
+    fn find(slices: &[(i64, i64)]) -> Vec<(u32, u32)> {
         let mut log = Log::default();
         slices.iter().for_each(|&(start, end)| log.push(Plain(start, end)));
         let mut moves = Moves::find(&log.view(), 1);
         for (lane, levels) in moves.levels() {
-            (1..=levels).for_each(|level| moves.set_lane(lane, level, Lane { pid: 0, tid: 100 + level }));
+            (1..=levels).for_each(|level| moves.set_lane(lane, level, Lane { pid: 0, tid: level }));
         }
-        let all = 0..slices.len() as u32;
-        let moved = all.clone().filter_map(|i| moves.lane(i).map(|lane| (i, lane.tid > 101))).collect();
-        assert_eq!(all.filter(|&i| moves.is_deferred(i)).count(), moves.deferred.len());
-        (moved, moves.deferred)
+        let moved: Vec<_> = (0..slices.len() as u32).filter_map(|i| moves.lane(i).map(|lane| (i, lane.tid))).collect();
+        assert_eq!(moves.moved(), moved.len() as u64);
+        moved
     }
 
     #[test]
     fn nested_slices_stay() {
-        assert_eq!(find(&[(0, 10), (1, 5), (1, 4), (5, 9), (10, 20), (10, 10)]), (vec![], vec![]));
+        assert_eq!(find(&[(0, 10), (1, 5), (1, 4), (5, 9), (10, 20), (10, 10)]), []);
         // Children before their parent, as a recorder that notes ends writes them.
-        assert_eq!(find(&[(1, 4), (1, 5), (5, 9), (0, 10)]), (vec![], vec![0]));
-        assert_eq!(find(&[]), (vec![], vec![]));
+        assert_eq!(find(&[(1, 4), (1, 5), (5, 9), (0, 10)]), []);
+        assert_eq!(find(&[]), []);
     }
 
     #[test]
     fn crossing_slices_move() {
-        assert_eq!(find(&[(0, 10), (5, 15)]), (vec![(1, false)], vec![]));
-        assert_eq!(find(&[(5, 15), (0, 10)]), (vec![(0, false)], vec![]));
-        assert_eq!(find(&[(0, 10), (5, 15), (8, 20), (16, 18)]), (vec![(1, false), (2, true)], vec![]));
+        assert_eq!(find(&[(0, 10), (5, 15)]), [(1, 1)]);
+        assert_eq!(find(&[(5, 15), (0, 10)]), [(0, 1)]);
+        assert_eq!(find(&[(0, 10), (5, 15), (8, 20), (16, 18)]), [(1, 1), (2, 2)]);
         // What has no length is drawn with 1 ns.
-        assert_eq!(find(&[(0, 10), (9, 9), (10, 3)]), (vec![], vec![]));
+        assert_eq!(find(&[(0, 10), (9, 9), (10, 3)]), []);
     }
 
     #[test]
-    fn a_child_with_the_parent_s_start_waits() {
-        assert_eq!(find(&[(0, 3), (0, 10), (0, 1)]), (vec![], vec![0, 2]));
+    fn a_lane_gets_only_so_many_extra_lanes() {
+        let stairs: Vec<_> = (0..400).map(|i| (i, 1000 + i)).collect();
+        let mut log = Log::default();
+        stairs.iter().for_each(|&(start, end)| log.push(Plain(start, end)));
+        let moves = Moves::find(&log.view(), 1);
+        assert_eq!(moves.levels(), [(0, MAX_EXTRA as u32)]);
+        assert_eq!(moves.left, 400 - 1 - MAX_EXTRA as u64);
     }
 }

@@ -75,7 +75,6 @@ impl<T> View<T> {
         self.len
     }
 
-
     /// The items of chunk `index`, the first of which is item `index * CHUNK`.
     pub(crate) fn chunk(&self, index: usize) -> &[T] {
         &self.chunks[index]

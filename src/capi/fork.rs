@@ -1,0 +1,39 @@
+//! What a fork does to handles.
+//!
+//! Only the forking thread lives on in the child. A lock that another thread held stays locked there, and what that
+//! thread was changing stays half changed. So a handle remembers in which process it was made, and its calls answer
+//! `TP_STATUS_FORKED` in a child.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+static GENERATION: AtomicU32 = AtomicU32::new(0);
+static REGISTERED: AtomicBool = AtomicBool::new(false);
+
+#[cfg(unix)]
+unsafe extern "C" {
+    fn pthread_atfork(
+        prepare: Option<unsafe extern "C" fn()>,
+        parent: Option<unsafe extern "C" fn()>,
+        child: Option<unsafe extern "C" fn()>,
+    ) -> i32;
+}
+
+unsafe extern "C" fn in_child() {
+    GENERATION.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Counts the forks that led to this process, since the first handle was made.
+#[inline]
+pub(crate) fn generation() -> u32 {
+    GENERATION.load(Ordering::Relaxed)
+}
+
+/// Starts to count. Not a `Once`: a fork in the middle of one would leave the child waiting.
+pub(crate) fn watch() {
+    #[cfg(unix)]
+    if !REGISTERED.swap(true, Ordering::Relaxed) {
+        // SAFETY: the handler only adds to an atomic, which is allowed between fork and exec. The library is linked
+        // with -z nodelete, so the handler's code stays.
+        unsafe { pthread_atfork(None, None, Some(in_child)) };
+    }
+}

@@ -1,0 +1,17 @@
+//! The C ABI: pointers to Rust types, errors and panics to statuses.
+//!
+//! Nothing else in the crate looks up at this module. `include/tracer.h` is generated from it, so the comments here
+//! are written for readers of C.
+// The safety section of every function is the page of conventions in docs/c-api.md, which the header repeats.
+#![allow(unsafe_code, non_camel_case_types, clippy::missing_safety_doc)]
+#![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::todo, clippy::unimplemented)]
+
+pub mod add;
+pub mod fork;
+pub mod guard;
+pub mod input;
+pub mod status;
+pub mod table;
+pub mod trace;
+pub mod types;
+pub mod write;

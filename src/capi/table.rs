@@ -1,0 +1,130 @@
+//! All functions in one table, for consumers that load the library at run time.
+
+use std::ffi::{c_char, c_void};
+
+use super::add::*;
+use super::status::{tp_status, tp_status_name};
+use super::trace::*;
+use super::types::*;
+use super::write::*;
+
+/// Every function of the library. Append-only: members keep their place, and a consumer that was built with a newer
+/// header checks `size` before it uses a member (`TP_HAS`). Each member is described at the function of its name.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct tp_api {
+    /// Size of the table in the library's version.
+    pub size: usize,
+    /// `tp_version`
+    pub version: unsafe extern "C" fn() -> *const c_char,
+    /// `tp_status_name`
+    pub status_name: unsafe extern "C" fn(status: tp_status) -> *const c_char,
+    /// `tp_last_error_message`
+    pub last_error_message: unsafe extern "C" fn(buffer: *mut c_char, capacity: usize) -> usize,
+    /// `tp_now_ns`
+    pub now_ns: unsafe extern "C" fn() -> i64,
+    /// `tp_trace_new`
+    pub trace_new: unsafe extern "C" fn(options: *const tp_trace_options, out: *mut *mut tp_trace) -> tp_status,
+    /// `tp_trace_free`
+    pub trace_free: unsafe extern "C" fn(trace: *mut tp_trace),
+    /// `tp_trace_set_process_name`
+    pub trace_set_process_name: unsafe extern "C" fn(trace: *mut tp_trace, name: tp_str) -> tp_status,
+    /// `tp_trace_set_thread_name`
+    pub trace_set_thread_name: unsafe extern "C" fn(trace: *mut tp_trace, thread_id: u64, name: tp_str) -> tp_status,
+    /// `tp_trace_set_rank`
+    pub trace_set_rank: unsafe extern "C" fn(trace: *mut tp_trace, rank: i64, world_size: i64) -> tp_status,
+    /// `tp_trace_set_backend`
+    pub trace_set_backend: unsafe extern "C" fn(trace: *mut tp_trace, backend: tp_str) -> tp_status,
+    /// `tp_trace_set_metadata`
+    pub trace_set_metadata: unsafe extern "C" fn(trace: *mut tp_trace, key: tp_str, json: tp_str) -> tp_status,
+    /// `tp_trace_counts`
+    pub trace_counts: unsafe extern "C" fn(trace: *const tp_trace, out: *mut tp_counts) -> tp_status,
+    /// `tp_trace_add_op`
+    pub trace_add_op: unsafe extern "C" fn(trace: *mut tp_trace, op: *const tp_op, id_out: *mut u64) -> tp_status,
+    /// `tp_trace_add_ops`
+    pub trace_add_ops:
+        unsafe extern "C" fn(trace: *mut tp_trace, ops: *const tp_op, count: usize, stride: usize) -> tp_status,
+    /// `tp_trace_add_gpu`
+    pub trace_add_gpu: unsafe extern "C" fn(trace: *mut tp_trace, activity: *const tp_gpu_activity) -> tp_status,
+    /// `tp_trace_add_gpus`
+    pub trace_add_gpus: unsafe extern "C" fn(
+        trace: *mut tp_trace,
+        activities: *const tp_gpu_activity,
+        count: usize,
+        stride: usize,
+    ) -> tp_status,
+    /// `tp_trace_add_memory`
+    pub trace_add_memory: unsafe extern "C" fn(trace: *mut tp_trace, event: *const tp_memory_event) -> tp_status,
+    /// `tp_trace_add_memories`
+    pub trace_add_memories: unsafe extern "C" fn(
+        trace: *mut tp_trace,
+        events: *const tp_memory_event,
+        count: usize,
+        stride: usize,
+    ) -> tp_status,
+    /// `tp_trace_add_sample`
+    pub trace_add_sample: unsafe extern "C" fn(trace: *mut tp_trace, sample: *const tp_sample) -> tp_status,
+    /// `tp_trace_add_samples`
+    pub trace_add_samples:
+        unsafe extern "C" fn(trace: *mut tp_trace, samples: *const tp_sample, count: usize, stride: usize) -> tp_status,
+    /// `tp_trace_add_counter`
+    pub trace_add_counter: unsafe extern "C" fn(trace: *mut tp_trace, counter: *const tp_counter) -> tp_status,
+    /// `tp_trace_add_counters`
+    pub trace_add_counters: unsafe extern "C" fn(
+        trace: *mut tp_trace,
+        counters: *const tp_counter,
+        count: usize,
+        stride: usize,
+    ) -> tp_status,
+    /// `tp_trace_add_instant`
+    pub trace_add_instant: unsafe extern "C" fn(trace: *mut tp_trace, instant: *const tp_instant) -> tp_status,
+    /// `tp_trace_add_instants`
+    pub trace_add_instants: unsafe extern "C" fn(
+        trace: *mut tp_trace,
+        instants: *const tp_instant,
+        count: usize,
+        stride: usize,
+    ) -> tp_status,
+    /// `tp_trace_write`
+    pub trace_write:
+        unsafe extern "C" fn(trace: *const tp_trace, path: tp_str, options: *const tp_write_options) -> tp_status,
+    /// `tp_trace_write_to`
+    pub trace_write_to: unsafe extern "C" fn(
+        trace: *const tp_trace,
+        output: tp_output_fn,
+        user_data: *mut c_void,
+        options: *const tp_write_options,
+    ) -> tp_status,
+}
+
+/// The table, found by name once the library is loaded: `dlsym(library, "tp_api_v1")`.
+#[unsafe(no_mangle)]
+pub static tp_api_v1: tp_api = tp_api {
+    size: size_of::<tp_api>(),
+    version: tp_version,
+    status_name: tp_status_name,
+    last_error_message: tp_last_error_message,
+    now_ns: tp_now_ns,
+    trace_new: tp_trace_new,
+    trace_free: tp_trace_free,
+    trace_set_process_name: tp_trace_set_process_name,
+    trace_set_thread_name: tp_trace_set_thread_name,
+    trace_set_rank: tp_trace_set_rank,
+    trace_set_backend: tp_trace_set_backend,
+    trace_set_metadata: tp_trace_set_metadata,
+    trace_counts: tp_trace_counts,
+    trace_add_op: tp_trace_add_op,
+    trace_add_ops: tp_trace_add_ops,
+    trace_add_gpu: tp_trace_add_gpu,
+    trace_add_gpus: tp_trace_add_gpus,
+    trace_add_memory: tp_trace_add_memory,
+    trace_add_memories: tp_trace_add_memories,
+    trace_add_sample: tp_trace_add_sample,
+    trace_add_samples: tp_trace_add_samples,
+    trace_add_counter: tp_trace_add_counter,
+    trace_add_counters: tp_trace_add_counters,
+    trace_add_instant: tp_trace_add_instant,
+    trace_add_instants: tp_trace_add_instants,
+    trace_write: tp_trace_write,
+    trace_write_to: tp_trace_write_to,
+};

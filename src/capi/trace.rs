@@ -1,0 +1,271 @@
+//! Making, describing and freeing traces.
+
+use std::ffi::{CStr, c_char};
+
+use super::fork;
+use super::guard::guard;
+use super::input::{owned, sized};
+use super::status::{Failure, TP_STATUS_FORKED, TP_STATUS_UNAVAILABLE, last, tp_status};
+use super::types::{
+    TP_CLOCK_MONOTONIC, TP_CLOCK_REALTIME, TP_CLOCK_UNKNOWN, TP_TRACE_HAS_BASE, tp_counts, tp_str, tp_trace_options,
+};
+use crate::{ClockDomain, RankWorld, Trace, TraceOptions};
+
+/// Events of one process, kept in memory until they are written. Opaque.
+///
+/// Any thread may use a handle at any time, several at once too, except while it is being freed. NULL is valid in
+/// every call and answers `TP_STATUS_UNAVAILABLE`. In a child of a fork the handles of the parent answer
+/// `TP_STATUS_FORKED`.
+#[derive(Debug)]
+pub struct tp_trace {
+    trace: Trace,
+    generation: u32,
+}
+
+/// The trace behind a handle.
+///
+/// # Safety
+/// `handle` is NULL or came from `tp_trace_new` and was not freed.
+#[inline]
+pub(crate) unsafe fn live<'a>(handle: *const tp_trace) -> Result<&'a Trace, Failure> {
+    // SAFETY: the caller vouches for the handle.
+    let Some(handle) = (unsafe { handle.as_ref() }) else { return Err(unavailable()) };
+    if handle.generation != fork::generation() {
+        return Err(forked());
+    }
+    Ok(&handle.trace)
+}
+
+#[cold]
+fn unavailable() -> Failure {
+    Failure::new(TP_STATUS_UNAVAILABLE, "the trace handle is NULL")
+}
+
+#[cold]
+fn forked() -> Failure {
+    Failure::new(
+        TP_STATUS_FORKED,
+        "the trace was created before a fork and this is the child: create a trace of its own here",
+    )
+}
+
+/// Makes an empty trace.
+///
+/// `options`: NULL for the defaults; read during the call only.
+/// `out`: gets the handle, to be freed with `tp_trace_free`; untouched on failure.
+///
+/// Any thread. Fails with `TP_STATUS_INVALID_ARGUMENT` or `TP_STATUS_UNSUPPORTED` for bad options.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tp_trace_new(options: *const tp_trace_options, out: *mut *mut tp_trace) -> tp_status {
+    guard(|| {
+        if out.is_null() {
+            return Err(Failure::invalid("out is NULL"));
+        }
+        let (mut given, mut process_name) = (TraceOptions::default(), None);
+        if !options.is_null() {
+            // SAFETY: not NULL; the caller vouches for as many bytes as its size says.
+            let options = unsafe { sized(options) }?;
+            given.clock = match options.clock {
+                TP_CLOCK_MONOTONIC => ClockDomain::Monotonic,
+                TP_CLOCK_REALTIME => ClockDomain::Realtime,
+                TP_CLOCK_UNKNOWN => ClockDomain::Unknown,
+                other => return Err(Failure::invalid(format!("clock {other} is not a TP_CLOCK_ number"))),
+            };
+            if options.flags & !TP_TRACE_HAS_BASE != 0 {
+                return Err(Failure::invalid(format!("flags {:#x}: unknown bits", options.flags)));
+            }
+            given.base_ns = (options.flags & TP_TRACE_HAS_BASE != 0).then_some(options.base_ns);
+            // SAFETY: the caller vouches for the text.
+            let name = unsafe { owned("process_name", options.process_name) }?;
+            process_name = (!name.is_empty()).then_some(name);
+        }
+        fork::watch();
+        let trace = Trace::new(&given);
+        process_name.iter().for_each(|name| trace.set_process_name(name));
+        let handle = Box::new(tp_trace { trace, generation: fork::generation() });
+        // SAFETY: not NULL; the caller vouches for the place.
+        unsafe { out.write(Box::into_raw(handle)) };
+        Ok(())
+    })
+}
+
+/// Frees a trace and everything in it. NULL is allowed and does nothing.
+///
+/// No other thread may be using the handle, nor use it later. In a child of a fork the parent's trace is left alone:
+/// its memory is the parent's to give back.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tp_trace_free(trace: *mut tp_trace) {
+    guard(|| {
+        // SAFETY: the caller vouches for the handle and gives it up.
+        unsafe {
+            if !trace.is_null() && (*trace).generation == fork::generation() {
+                drop(Box::from_raw(trace));
+            }
+        }
+        Ok(())
+    });
+}
+
+/// Names the process. An empty name brings the program's own back.
+///
+/// Any thread. `TP_STATUS_UNAVAILABLE`, `TP_STATUS_FORKED`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tp_trace_set_process_name(trace: *mut tp_trace, name: tp_str) -> tp_status {
+    guard(|| {
+        // SAFETY: the caller vouches for handle and text.
+        let (trace, name) = unsafe { (live(trace)?, owned("name", name)?) };
+        trace.lock().process_name = (!name.is_empty()).then_some(name);
+        Ok(())
+    })
+}
+
+/// Names the lanes of a thread: those of its ops, of its CUDA calls and of its samples.
+///
+/// Any thread. `TP_STATUS_UNAVAILABLE`, `TP_STATUS_FORKED`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tp_trace_set_thread_name(trace: *mut tp_trace, thread_id: u64, name: tp_str) -> tp_status {
+    guard(|| {
+        // SAFETY: the caller vouches for handle and text.
+        let (trace, name) = unsafe { (live(trace)?, owned("name", name)?) };
+        trace.set_thread_name(thread_id, &name);
+        Ok(())
+    })
+}
+
+/// Sets the rank of this process and the number of processes; a negative number means "unknown".
+///
+/// Until this is called they come from the environment when the trace is written: `RANK`, else `TP_RANK`, and
+/// `WORLD_SIZE`, else `TP_WORLD_SIZE`.
+///
+/// Any thread. `TP_STATUS_UNAVAILABLE`, `TP_STATUS_FORKED`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tp_trace_set_rank(trace: *mut tp_trace, rank: i64, world_size: i64) -> tp_status {
+    guard(|| {
+        let known = |number: i64| (number >= 0).then_some(number);
+        // SAFETY: the caller vouches for the handle.
+        let trace = unsafe { live(trace) }?;
+        trace.set_rank(RankWorld { rank: known(rank), world_size: known(world_size) });
+        Ok(())
+    })
+}
+
+/// Names the library that the ranks talk through, such as "nccl": `distributedInfo.backend` in the torch format.
+///
+/// Any thread. `TP_STATUS_UNAVAILABLE`, `TP_STATUS_FORKED`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tp_trace_set_backend(trace: *mut tp_trace, backend: tp_str) -> tp_status {
+    guard(|| {
+        // SAFETY: the caller vouches for handle and text.
+        let (trace, backend) = unsafe { (live(trace)?, owned("backend", backend)?) };
+        trace.set_backend(&backend);
+        Ok(())
+    })
+}
+
+/// Adds a top-level key of the document: any JSON value. A key set before is replaced.
+///
+/// Any thread. `TP_STATUS_INVALID_ARGUMENT` if `json` is not JSON or the format writes the key itself
+/// (`traceEvents`, `distributedInfo`...).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tp_trace_set_metadata(trace: *mut tp_trace, key: tp_str, json: tp_str) -> tp_status {
+    guard(|| {
+        // SAFETY: the caller vouches for handle and texts.
+        let (trace, key, json) = unsafe { (live(trace)?, owned("key", key)?, owned("json", json)?) };
+        Ok(trace.set_metadata(&key, &json)?)
+    })
+}
+
+/// Tells what was stored, dropped and repaired so far.
+///
+/// `out`: the caller sets `out->size = sizeof(tp_counts)`; the other members are written on success.
+///
+/// Any thread. `TP_STATUS_INVALID_ARGUMENT` if `out` is NULL or its size cannot be.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tp_trace_counts(trace: *const tp_trace, out: *mut tp_counts) -> tp_status {
+    guard(|| {
+        // SAFETY: the caller vouches for the handle.
+        let trace = unsafe { live(trace) }?;
+        if out.is_null() {
+            return Err(Failure::invalid("out is NULL"));
+        }
+        // SAFETY: the struct starts with its size; it may be unaligned.
+        let size = unsafe { out.cast::<usize>().read_unaligned() };
+        let smallest = <tp_counts as super::input::Sized0>::FIRST;
+        if size < smallest || size > 1 << 16 {
+            return Err(Failure::invalid(format!("tp_counts.size is {size}: set it to sizeof(tp_counts)")));
+        }
+        let counts = trace.counts();
+        let told = tp_counts {
+            size,
+            ops: counts.ops,
+            gpu_activities: counts.gpu_activities,
+            memory_events: counts.memory_events,
+            samples: counts.samples,
+            counters: counts.counters,
+            instants: counts.instants,
+            dropped: counts.dropped,
+            clamped: counts.clamped,
+            repaired_texts: counts.repaired_texts,
+            overlaps_moved: counts.overlaps_moved,
+            overlaps_left: counts.overlaps_left,
+            flows_dropped: counts.flows_dropped,
+            memory: trace.memory() as u64,
+        };
+        // SAFETY: the caller vouches for `size` bytes; what a newer header has beyond ours becomes zero.
+        unsafe {
+            out.cast::<u8>().write_bytes(0, size);
+            let known = size.min(size_of::<tp_counts>());
+            out.cast::<u8>().copy_from_nonoverlapping((&raw const told).cast(), known);
+        }
+        Ok(())
+    })
+}
+
+/// The time now on the clock that traces use by default: nanoseconds of CLOCK_MONOTONIC. Any thread; never fails.
+#[unsafe(no_mangle)]
+pub extern "C" fn tp_now_ns() -> i64 {
+    crate::monotonic_ns()
+}
+
+/// Copies the message of this thread's last failed call into `buffer`, cut to `capacity` bytes with its terminator, and
+/// answers the whole message's length without the terminator, as snprintf does. "" if no call of this thread failed.
+///
+/// A call that succeeds leaves the message alone. `buffer` may be NULL if `capacity` is 0. Any thread; never fails.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tp_last_error_message(buffer: *mut c_char, capacity: usize) -> usize {
+    let message = last();
+    if !buffer.is_null() && capacity > 0 {
+        let mut fits = message.len().min(capacity - 1);
+        while !message.is_char_boundary(fits) {
+            fits -= 1;
+        }
+        // SAFETY: the caller vouches for `capacity` bytes, and `fits` plus the terminator are at most that.
+        unsafe {
+            buffer.cast::<u8>().copy_from_nonoverlapping(message.as_ptr(), fits);
+            buffer.add(fits).write(0);
+        }
+    }
+    message.len()
+}
+
+const VERSION: &CStr = match CStr::from_bytes_with_nul(concat!(env!("CARGO_PKG_VERSION"), "\0").as_bytes()) {
+    Ok(version) => version,
+    Err(_) => c"",
+};
+
+/// The library's version, such as "0.1.0". Static text. Any thread; never fails.
+#[unsafe(no_mangle)]
+pub extern "C" fn tp_version() -> *const c_char {
+    VERSION.as_ptr()
+}
+
+/// Panics inside the library and answers `TP_STATUS_INTERNAL`: shows that a defect in it does not bring its host down.
+/// For tests.
+#[unsafe(no_mangle)]
+pub extern "C" fn tp_test_panic() -> tp_status {
+    guard(|| {
+        let nothing: &[u8] = &[];
+        // An index out of range is how a defect would show.
+        Err(Failure::invalid(format!("not reached: {}", nothing[std::hint::black_box(0)])))
+    })
+}
