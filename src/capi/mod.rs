@@ -6,12 +6,19 @@
 #![allow(unsafe_code, non_camel_case_types, clippy::missing_safety_doc)]
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::todo, clippy::unimplemented)]
 
-pub mod add;
-pub mod fork;
-pub mod guard;
-pub mod input;
+// In the order of the header.
 pub mod status;
-pub mod table;
-pub mod trace;
+
 pub mod types;
+
+pub mod trace;
+
+pub mod add;
+
 pub mod write;
+
+pub mod table;
+
+mod fork;
+mod guard;
+mod input;

@@ -85,7 +85,7 @@ pub const TP_OP_HAS_GPU_MS: u32 = 2;
 /// The op has inputs to show even if `input_count` is 0.
 pub const TP_OP_HAS_INPUTS: u32 = 4;
 
-/// A slice on a CPU thread. Zero-filled with `size` and the times set is valid; see `TP_OP_INIT`.
+/// A slice on a CPU thread. Zero-filled with `size` and the times set is valid; see `TP_INIT`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct tp_op {
@@ -165,7 +165,7 @@ pub const TP_GPU_HAS_GRAPH_NODE_ID: u32 = 128;
 /// `priority` is set.
 pub const TP_GPU_HAS_PRIORITY: u32 = 256;
 
-/// A kernel, copy or fill on a stream, or the CUDA call that caused it. See `TP_GPU_ACTIVITY_INIT`.
+/// A kernel, copy or fill on a stream, or the CUDA call that caused it. See `TP_INIT`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct tp_gpu_activity {
@@ -234,7 +234,7 @@ pub const TP_MEMORY_CUDA: u32 = 1;
 /// Memory was given out, not taken back.
 pub const TP_MEMORY_ALLOCATED: u32 = 2;
 
-/// Memory given out or taken back. See `TP_MEMORY_EVENT_INIT`.
+/// Memory given out or taken back. See `TP_INIT`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct tp_memory_event {
@@ -258,7 +258,7 @@ pub struct tp_memory_event {
     pub arg_count: usize,
 }
 
-/// The stack of one thread at one moment. See `TP_SAMPLE_INIT`.
+/// The stack of one thread at one moment. See `TP_INIT`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct tp_sample {
@@ -274,7 +274,7 @@ pub struct tp_sample {
     pub stack_count: usize,
 }
 
-/// Values of a counter track at one moment. See `TP_COUNTER_INIT`.
+/// Values of a counter track at one moment. See `TP_INIT`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct tp_counter {
@@ -297,7 +297,7 @@ pub const TP_INSTANT_PROCESS: i32 = 1;
 /// The line of an instant covers the whole trace.
 pub const TP_INSTANT_GLOBAL: i32 = 2;
 
-/// Something that happened and took no time. See `TP_INSTANT_INIT`.
+/// Something that happened and took no time. See `TP_INIT`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct tp_instant {
