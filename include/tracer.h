@@ -657,11 +657,14 @@ tp_status tp_trace_set_rank(struct tp_trace *trace, int64_t rank, int64_t world_
 tp_status tp_trace_set_backend(struct tp_trace *trace,
                                struct tp_str backend);
 
-// Adds a top-level key of the document: any JSON value. A key set before is replaced.
+// Adds a top-level key of the document: any JSON value. A key set before is replaced, and so is what the torch format
+// says of itself, such as `deviceProperties` (an array of objects).
 //
-// Any thread. `TP_STATUS_INVALID_ARGUMENT` if `json` is not JSON or the format writes the key itself
-// (`traceEvents`, `distributedInfo`...).
-tp_status tp_trace_set_metadata(struct tp_trace *trace, struct tp_str key, struct tp_str json);
+// Any thread. `TP_STATUS_INVALID_ARGUMENT` if `json` is not JSON, or for the keys that only the format writes:
+// `traceEvents`, `displayTimeUnit`, `schemaVersion`, `distributedInfo`, `baseTimeNanoseconds`, `tptrace`.
+tp_status tp_trace_set_metadata(struct tp_trace *trace,
+                                struct tp_str key,
+                                struct tp_str json);
 
 // Tells what was stored, dropped and repaired so far.
 //

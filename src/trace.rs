@@ -13,25 +13,9 @@ use crate::model::span::Span;
 use crate::model::store::{Counts, Store};
 use crate::output::{OnProgress, Target};
 
-/// Top-level keys that the formats write themselves.
-const RESERVED_METADATA: &[&str] = &[
-    "traceEvents",
-    "displayTimeUnit",
-    "schemaVersion",
-    "deviceProperties",
-    "distributedInfo",
-    "baseTimeNanoseconds",
-    "with_flops",
-    "record_shapes",
-    "with_stack",
-    "traceName",
-    "host_name",
-    "trace_id",
-    "cuda_runtime_version",
-    "cuda_driver_version",
-    "cupti_version",
-    "tptrace",
-];
+/// Top-level keys that only the format may write: readers depend on their values. The others may be replaced.
+const RESERVED_METADATA: &[&str] =
+    &["traceEvents", "displayTimeUnit", "schemaVersion", "distributedInfo", "baseTimeNanoseconds", "tptrace"];
 
 /// How a trace starts.
 #[derive(Debug, Clone, Default)]
@@ -154,13 +138,14 @@ impl Trace {
         self.lock().backend = Some(backend.to_owned());
     }
 
-    /// Adds a top-level key of the document. `json` is any JSON value; a key set before is replaced.
+    /// Adds a top-level key of the document. `json` is any JSON value; a key set before is replaced, and so is what the
+    /// torch format says of itself, such as `deviceProperties`.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] if `json` is not JSON or the format uses the key itself.
+    /// [`Error::InvalidArgument`] if `json` is not JSON or the key is one whose value readers depend on.
     pub fn set_metadata(&self, key: &str, json: &str) -> Result<()> {
         if RESERVED_METADATA.contains(&key) {
-            return Err(Error::invalid(format!("metadata {key:?}: the format writes this key itself")));
+            return Err(Error::invalid(format!("metadata {key:?}: only the format writes this key")));
         }
         let value: serde_json::Value = serde_json::from_str(json)
             .map_err(|error| Error::invalid(format!("metadata {key:?}: not JSON: {error}")))?;

@@ -162,10 +162,11 @@ pub unsafe extern "C" fn tp_trace_set_backend(trace: *mut tp_trace, backend: tp_
     })
 }
 
-/// Adds a top-level key of the document: any JSON value. A key set before is replaced.
+/// Adds a top-level key of the document: any JSON value. A key set before is replaced, and so is what the torch format
+/// says of itself, such as `deviceProperties` (an array of objects).
 ///
-/// Any thread. `TP_STATUS_INVALID_ARGUMENT` if `json` is not JSON or the format writes the key itself
-/// (`traceEvents`, `distributedInfo`...).
+/// Any thread. `TP_STATUS_INVALID_ARGUMENT` if `json` is not JSON, or for the keys that only the format writes:
+/// `traceEvents`, `displayTimeUnit`, `schemaVersion`, `distributedInfo`, `baseTimeNanoseconds`, `tptrace`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tp_trace_set_metadata(trace: *mut tp_trace, key: tp_str, json: tp_str) -> tp_status {
     guard(|| {

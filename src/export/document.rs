@@ -6,6 +6,7 @@ use super::lanes::{CPU_PID, GPU_PID_BASE, Lane, Lanes};
 use super::overlap::Moves;
 use super::{ExportOptions, Format};
 use crate::model::clock::{ClockAnchor, ClockDomain};
+use crate::model::identity::RankWorld;
 use crate::model::record::{GpuRecord, OpRecord};
 use crate::model::snapshot::Snapshot;
 
@@ -102,45 +103,38 @@ impl<'a> Document<'a> {
         self.metadata_events(out);
     }
 
+    /// What a torch document says of itself, each key unless the caller set it.
     fn torch_head(&self, out: &mut Vec<u8>) {
-        let flag = |value: bool| if value { "true" } else { "false" };
-        let RankWorldText { rank, world_size } = self.rank_world();
-        out.extend_from_slice(b"\"schemaVersion\": 1,\n\"deviceProperties\": [],\n");
+        let mut pair = |key: &str, value: &dyn Fn(&mut Vec<u8>)| {
+            if self.snapshot.metadata.iter().all(|(set, _)| set != key) {
+                json::string(out, key);
+                out.extend_from_slice(b": ");
+                value(out);
+                out.extend_from_slice(b",\n");
+            }
+        };
+        let flag = |value: bool| move |out: &mut Vec<u8>| out.extend_from_slice(if value { b"true" } else { b"false" });
+        pair("schemaVersion", &|out| out.push(b'1'));
+        pair("deviceProperties", &|out| out.extend_from_slice(b"[]"));
+        let RankWorld { rank, world_size } = self.snapshot.rank_world;
         if let Some(rank) = rank {
-            // The blank after each colon is what HTA looks for.
-            out.extend_from_slice(
-                format!("\"distributedInfo\": {{\"rank\": {rank}, \"world_size\": {world_size}, \"backend\": ")
-                    .as_bytes(),
-            );
-            json::string(out, self.snapshot.backend.as_deref().unwrap_or(BACKEND));
-            out.extend_from_slice(b"},\n");
+            pair("distributedInfo", &|out| {
+                let world_size = world_size.unwrap_or(0);
+                // The blank after each colon is what HTA looks for.
+                out.extend_from_slice(
+                    format!("{{\"rank\": {rank}, \"world_size\": {world_size}, \"backend\": ").as_bytes(),
+                );
+                json::string(out, self.snapshot.backend.as_deref().unwrap_or(BACKEND));
+                out.push(b'}');
+            });
         }
-        out.extend_from_slice(
-            format!(
-                "\"baseTimeNanoseconds\": {},\n\"with_flops\": false,\n\"record_shapes\": {},\n\"with_stack\": {},\n",
-                self.clock.base_ns,
-                flag(self.snapshot.has_shapes),
-                flag(self.snapshot.has_stacks),
-            )
-            .as_bytes(),
-        );
-        let host = hostname::get().unwrap_or_default();
-        let trace_id = uuid::Uuid::new_v4().simple().to_string();
-        for (key, value) in [
-            ("traceName", self.options.trace_name.as_str()),
-            ("host_name", &host.to_string_lossy()),
-            ("trace_id", &trace_id),
-        ] {
-            json::string(out, key);
-            out.extend_from_slice(b": ");
-            json::string(out, value);
-            out.extend_from_slice(b",\n");
-        }
-    }
-
-    fn rank_world(&self) -> RankWorldText {
-        let pair = self.snapshot.rank_world;
-        RankWorldText { rank: pair.rank, world_size: pair.world_size.unwrap_or(0) }
+        pair("baseTimeNanoseconds", &|out| json::integer(out, self.clock.base_ns));
+        pair("with_flops", &flag(false));
+        pair("record_shapes", &flag(self.snapshot.has_shapes));
+        pair("with_stack", &flag(self.snapshot.has_stacks));
+        pair("traceName", &|out| json::string(out, &self.options.trace_name));
+        pair("host_name", &|out| json::string(out, &hostname::get().unwrap_or_default().to_string_lossy()));
+        pair("trace_id", &|out| json::string(out, &uuid::Uuid::new_v4().simple().to_string()));
     }
 
     fn has_losses(&self) -> bool {
@@ -202,11 +196,6 @@ impl<'a> Document<'a> {
         }
         out.extend_from_slice(b"}\n]}\n");
     }
-}
-
-struct RankWorldText {
-    rank: Option<i64>,
-    world_size: i64,
 }
 
 /// Writes `ph: M` events.
