@@ -11,7 +11,7 @@ pub(crate) fn guard(call: impl FnOnce() -> Result<(), Failure>) -> tp_status {
     match catch_unwind(AssertUnwindSafe(call)) {
         Ok(Ok(())) => TP_STATUS_OK,
         Ok(Err(failure)) => fail(failure),
-        Err(panic) => panicked(&panic),
+        Err(panic) => panicked(&*panic),
     }
 }
 

@@ -8,6 +8,7 @@ use std::slice;
 use super::status::{Failure, TP_STATUS_UNSUPPORTED};
 use super::types::{tp_arg, tp_str};
 use crate::Text;
+use crate::model::intern::MAX_LEN;
 
 type Answer<T> = Result<T, Failure>;
 
@@ -122,6 +123,10 @@ pub(crate) fn element<T>(from: *const T, index: usize, stride: usize) -> *const 
 /// `text.ptr` is NULL or points to `text.len` readable bytes that stay unchanged during the call.
 #[inline]
 pub(crate) unsafe fn text<'a>(what: &str, text: tp_str) -> Answer<Text<'a>> {
+    if text.len > MAX_LEN {
+        // Before a byte is read: such a length is a mistake more often than a text.
+        return Err(Failure::invalid(format!("{what} has {} bytes; a text may have 1 GiB", text.len)));
+    }
     // SAFETY: the caller vouches for the bytes.
     unsafe { array(what, text.ptr.cast::<u8>(), text.len) }.map(Text)
 }

@@ -100,7 +100,7 @@ pub(crate) fn export(
         target,
         &options.write,
         progress,
-        snapshot.event_count() + snapshot.gpu.len() as u64,
+        snapshot.event_count(),
         || Ok(pieces.next().map(|(item, units)| Job { item, units })),
         || {
             let mut printer = Printer::new(&document);
@@ -134,7 +134,7 @@ fn pieces(document: &Document<'_>) -> impl Iterator<Item = (Piece, u64)> + Send 
         .chain(chunks(snapshot.samples.len(), Piece::Samples))
         .chain(chunks(snapshot.counters.len(), Piece::Counters))
         .chain(chunks(snapshot.instants.len(), Piece::Instants))
-        .chain(chunks(gpu, Piece::Flows))
+        .chain(chunks(gpu, Piece::Flows).map(|(piece, _)| (piece, 0))) // the activities counted above
         .chain(std::iter::once((Piece::Tail, 0)))
 }
 

@@ -1,0 +1,152 @@
+// The C++ wrapper: both kinds of errors, moves, callbacks that throw.
+#include <fstream>
+#include <sstream>
+#include <thread>
+
+#include "check.h"
+#include "tracer.hpp"
+
+static void moves() {
+    tp::Trace first, second(tp::Trace::Closed{});
+    CHECK(first.get() != nullptr && second.get() == nullptr);
+    CHECK(second.try_set_rank(0, 1).code() == TP_STATUS_UNAVAILABLE);
+    second = std::move(first);
+    CHECK(second.try_set_rank(0, 1).ok());
+    tp::Trace third(std::move(second));
+    CHECK(second.get() == nullptr && third.get() != nullptr); // NOLINT: moved-from is documented
+    tp::TraceOptions bad;
+    bad.clock = 55;
+    const tp::Status status = third.open(bad);
+    CHECK(!status && status.message().find("clock 55") != std::string::npos && third.get() != nullptr);
+    CHECK(third.open().ok());
+}
+
+static void events(const char *path) {
+    tp::TraceOptions options;
+    options.has_base = true;
+    options.process_name = "wrapper";
+    tp::Trace trace(options);
+    const auto id = trace.add(tp::Op("op", 1000, 5000)
+                                  .thread(~0ull)
+                                  .id(77)
+                                  .input({2, 3}, tp::TP_FLOAT32)
+                                  .input({}, tp::TP_INT64)
+                                  .call_site("here")
+                                  .gpu(0.5, 2)
+                                  .output_bytes(24)
+                                  .frame("inner")
+                                  .frame("outer")
+                                  .arg("text", "value")
+                                  .arg("string", std::string("made"))
+                                  .arg("int", -3)
+                                  .arg("uint", ~0ull)
+                                  .arg("float", 0.5f)
+                                  .arg("bool", true));
+    CHECK(id == 77);
+    trace.add(tp::Op("named", 6000, 7000).kind(tp::OpKind::backward).input({4}, "its type"));
+    trace.add(tp::GpuActivity(tp::GpuKind::runtime, "launch", 2000, 3000).os_thread(9).correlation(5).external(77));
+    trace.add(tp::GpuActivity(tp::GpuKind::kernel, "kernel", 3000, 4000)
+                  .device(1)
+                  .stream(7)
+                  .correlation(5)
+                  .external(77)
+                  .grid(1, 2, 3)
+                  .block(4, 5, 6)
+                  .registers_per_thread(32)
+                  .shared_memory(1024)
+                  .context(1)
+                  .graph(2, 3)
+                  .priority(-1)
+                  .arg("note", "first"));
+    trace.add(tp::GpuActivity(tp::GpuKind::memcpy, "copy", 4000, 4500).stream(8).bytes(64).copy_kind(1));
+    trace.add(tp::GpuActivity(tp::GpuKind::memset, "fill", 4500, 4600).stream(8).bytes(64).value(3).callback(0));
+    trace.add(tp::MemoryEvent(true, 4096, 64, 1500).cuda(1).thread(9).arg("pool", 2));
+    trace.add(tp::Sample(9, 1600).frame("inner").frame("outer"));
+    trace.add(tp::Counter("bytes", 1700).arg("used", 64).arg("free", 0.5));
+    trace.add(tp::Instant("now", 1800).scope(tp::Scope::process).thread(9).arg("why", "test"));
+    trace.set_process_name("renamed");
+    trace.set_thread_name(9, "nine");
+    trace.set_backend("nccl");
+    trace.set_metadata("note", "[1, 2]");
+    const tp_counts counts = trace.counts();
+    CHECK(counts.ops == 2 && counts.gpu_activities == 4 && counts.memory_events == 1);
+    CHECK(counts.samples == 1 && counts.counters == 1 && counts.instants == 1 && counts.dropped == 0);
+
+    tp::WriteOptions write;
+    write.format = tp::Format::torch;
+    write.threads = 2;
+    std::ostringstream stream;
+    trace.write_to(stream, write);
+    CHECK(stream.str().find("\"its type\"") != std::string::npos);
+    int calls = 0;
+    write.progress = [&](const tp_progress &progress) { return ++calls, progress.done <= progress.total; };
+    trace.write(path, write);
+    CHECK(calls > 0);
+}
+
+static void errors() {
+    tp::Trace trace;
+    try {
+        trace.write("/no such folder/x.json");
+        CHECK(!"thrown");
+    } catch (const tp::Error &error) {
+        CHECK(error.code() == TP_STATUS_IO);
+        CHECK(std::string(error.what()).find("/no such folder/x.json") != std::string::npos);
+    }
+    try {
+        trace.add(tp::Counter("none", 1));
+        CHECK(!"thrown");
+    } catch (const tp::Error &error) {
+        CHECK(error.code() == TP_STATUS_INVALID_ARGUMENT);
+    }
+    // What callbacks throw passes the library by.
+    try {
+        trace.write_to([](std::string_view) -> bool { throw std::logic_error("from the output"); });
+        CHECK(!"thrown");
+    } catch (const std::logic_error &error) {
+        CHECK(std::string(error.what()) == "from the output");
+    }
+    tp::WriteOptions options;
+    options.progress = [](const tp_progress &) -> bool { throw 42; };
+    try {
+        trace.write_to([](std::string_view) { return true; }, options);
+        CHECK(!"thrown");
+    } catch (int thrown) {
+        CHECK(thrown == 42);
+    }
+    options.progress = [](const tp_progress &) { return false; };
+    CHECK(trace.try_write_to([](std::string_view) { return true; }, options).code() == TP_STATUS_CANCELLED);
+    CHECK(trace.try_write_to([](std::string_view) { return false; }).code() == TP_STATUS_CALLBACK);
+    // A full disk shows at the latest when the stream is flushed, which write_to does.
+    std::ofstream full("/dev/full");
+    try {
+        trace.write_to(full);
+        CHECK(!"thrown");
+    } catch (const std::ios_base::failure &error) {
+        CHECK(std::string(error.what()).find("stream") != std::string::npos);
+    }
+}
+
+static void threads() {
+    tp::Trace trace;
+    std::vector<std::thread> running;
+    for (std::uint64_t number = 0; number < 4; number++) {
+        running.emplace_back([&trace, number] {
+            for (int i = 0; i < 500; i++) {
+                const auto now = tp::now_ns();
+                trace.add(tp::Op("op", now, now + 10).thread(number).arg("i", i));
+            }
+        });
+    }
+    for (auto &one : running) one.join();
+    CHECK(trace.counts().ops == 2000);
+}
+
+int main(int argc, char **argv) {
+    CHECK(argc >= 2);
+    CHECK(!tp::version().empty());
+    moves();
+    events(argv[1]);
+    errors();
+    threads();
+}
