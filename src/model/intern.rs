@@ -1,6 +1,6 @@
 //! Byte strings kept once, named by a small number.
 
-use std::hash::BuildHasher;
+use std::hash::{BuildHasher, Hasher};
 use std::sync::Arc;
 
 use foldhash::fast::RandomState;
@@ -29,11 +29,26 @@ struct Entry {
     clean: bool,
 }
 
+/// Slots of the front cache; a program has a few hundred names in use at a time.
+const RECENT: usize = 512;
+/// With its id and length, a slot fills one cache line.
+const RECENT_LEN: usize = 56;
+
+/// A string found lately, with its bytes in place: the table's way to them is four dependent loads.
+#[derive(Debug, Clone, Copy)]
+#[repr(align(64))]
+struct Recent {
+    id: Id,
+    len: u32,
+    bytes: [u8; RECENT_LEN],
+}
+
 /// Grows only; ids stay valid, and views of it can be read while it grows.
 #[derive(Debug)]
 pub(crate) struct Interner {
     table: HashTable<Id>,
     hasher: RandomState,
+    recent: Box<[Recent]>,
     entries: Log<Entry>,
     sealed: Vec<Arc<Vec<u8>>>,
     tail: Vec<u8>,
@@ -45,6 +60,8 @@ impl Default for Interner {
         let mut this = Self {
             table: HashTable::new(),
             hasher: RandomState::default(),
+            // Too long for any string: nothing is found in an empty slot.
+            recent: vec![Recent { id: NONE, len: u32::MAX, bytes: [0; RECENT_LEN] }; RECENT].into_boxed_slice(),
             entries: Log::default(),
             sealed: Vec::new(),
             tail: Vec::new(),
@@ -58,8 +75,25 @@ impl Default for Interner {
 impl Interner {
     /// The id of `bytes` if they are known.
     #[inline]
-    pub(crate) fn find(&self, bytes: &[u8]) -> Option<Id> {
-        self.table.find(self.hasher.hash_one(bytes), |&id| self.bytes_of(id) == bytes).copied()
+    pub(crate) fn find(&mut self, bytes: &[u8]) -> Option<Id> {
+        self.find_hashed(bytes, hash(&self.hasher, bytes))
+    }
+
+    #[inline]
+    fn find_hashed(&mut self, bytes: &[u8], hash: u64) -> Option<Id> {
+        // The table takes its bits from both ends of the hash.
+        let slot = (hash >> 20) as usize % RECENT;
+        let recent = &self.recent[slot];
+        if recent.len as usize == bytes.len() && recent.bytes.get(..bytes.len()) == Some(bytes) {
+            return Some(recent.id);
+        }
+        let id = *self.table.find(hash, |&id| self.bytes_of(id) == bytes)?;
+        if bytes.len() <= RECENT_LEN {
+            let recent = &mut self.recent[slot];
+            (recent.id, recent.len) = (id, bytes.len() as u32);
+            recent.bytes[..bytes.len()].copy_from_slice(bytes);
+        }
+        Some(id)
     }
 
     /// The id of `bytes`, new or known.
@@ -68,11 +102,11 @@ impl Interner {
     /// [`Error::InvalidArgument`] if `bytes` is longer than [`MAX_LEN`]; [`Error::OutOfMemory`] past 2^32 strings.
     #[inline]
     pub(crate) fn intern(&mut self, bytes: &[u8]) -> Result<Id> {
-        let hash = self.hasher.hash_one(bytes);
-        if let Some(&id) = self.table.find(hash, |&id| self.bytes_of(id) == bytes) {
-            return Ok(id);
+        let hash = hash(&self.hasher, bytes);
+        match self.find_hashed(bytes, hash) {
+            Some(id) => Ok(id),
+            None => self.add(bytes, Some(hash)),
         }
-        self.add(bytes, Some(hash))
     }
 
     /// A new id for `bytes`, whether or not they are known: for what hardly ever repeats.
@@ -95,7 +129,7 @@ impl Interner {
         self.entries.push(Entry { chunk, offset, len: bytes.len() as u32, clean });
         if let Some(hash) = hash {
             let Self { table, hasher, entries, sealed, tail, .. } = self;
-            table.insert_unique(hash, id, |&id| hasher.hash_one(resolve(entries, sealed, tail, id)));
+            table.insert_unique(hash, id, |&id| self::hash(hasher, resolve(entries, sealed, tail, id)));
         }
         Ok(id)
     }
@@ -129,6 +163,7 @@ impl Interner {
     /// Bytes held.
     pub(crate) fn bytes(&self) -> usize {
         self.table.capacity() * 9 / 2 * 8 / 7
+            + size_of_val::<[Recent]>(&self.recent)
             + self.entries.bytes()
             + self.sealed.len() * ARENA
             + self.large
@@ -140,6 +175,13 @@ impl Interner {
         chunks.push(Arc::new(self.tail.clone()));
         Texts { entries: self.entries.view(), chunks }
     }
+}
+
+#[inline]
+fn hash(hasher: &RandomState, bytes: &[u8]) -> u64 {
+    let mut hasher = hasher.build_hasher();
+    hasher.write(bytes);
+    hasher.finish()
 }
 
 #[inline]
