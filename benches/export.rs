@@ -175,6 +175,7 @@ fn main() {
     }
     let gz_size = std::fs::metadata(&gz).expect("gz").len();
     print!(".json.gz: {:.1} MB, {:.1} to 1", gz_size as f64 / 1e6, size / gz_size as f64);
+    std::fs::write(&json, &bytes).expect("a file");
     match zlib(&json) {
         Some((zlib_size, seconds)) => println!(
             "; zlib level 1: {:.1} MB, {:.2} GB/s on its one core; ours is {:.3} of its size",

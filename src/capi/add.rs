@@ -1,7 +1,9 @@
 //! Adding events.
 
+use std::mem::MaybeUninit;
+
 use super::guard::guard;
-use super::input::{args, array, element, sized, text, texts};
+use super::input::{args, array, element, sized, sized_ref, text, texts};
 use super::status::{Failure, tp_status};
 use super::trace::{live, tp_trace};
 use super::types::*;
@@ -79,8 +81,9 @@ fn counted<T>(store: &mut Store, read: Result<T, Failure>) -> Result<T, Failure>
 }
 
 unsafe fn add_op(store: &mut Store, from: *const tp_op) -> Result<u64, Failure> {
+    let mut copy = MaybeUninit::uninit();
     // SAFETY: the caller vouches for the struct.
-    let read = unsafe { sized(from) };
+    let read = unsafe { sized_ref(from, &mut copy) };
     let op = counted(store, read)?;
     let kind = match op.kind {
         TP_OP_KIND_OP => OpKind::Op,
@@ -169,8 +172,9 @@ pub unsafe extern "C" fn tp_trace_add_ops(
 }
 
 unsafe fn add_gpu(store: &mut Store, from: *const tp_gpu_activity) -> Result<(), Failure> {
+    let mut copy = MaybeUninit::uninit();
     // SAFETY: the caller vouches for the struct.
-    let read = unsafe { sized(from) };
+    let read = unsafe { sized_ref(from, &mut copy) };
     let gpu = counted(store, read)?;
     let kind = match gpu.kind {
         TP_GPU_KIND_KERNEL => GpuKind::Kernel,

@@ -66,6 +66,24 @@ pub(crate) unsafe fn sized<T: Sized0>(from: *const T) -> Answer<T> {
     unsafe { other_size(from, size) }
 }
 
+/// As [`sized`], but where nothing stands against it without a copy: the structs of hot calls are large.
+///
+/// # Safety
+/// As [`sized`], and the struct stays unchanged during the call.
+#[inline]
+pub(crate) unsafe fn sized_ref<T: Sized0>(from: *const T, copy: &mut MaybeUninit<T>) -> Answer<&T> {
+    if !from.is_null() && from.is_aligned() {
+        // SAFETY: the struct starts with its size.
+        let size = unsafe { from.cast::<usize>().read() };
+        if size == size_of::<T>() {
+            // SAFETY: aligned, and the caller vouches for `size` bytes.
+            return Ok(unsafe { &*from });
+        }
+    }
+    // SAFETY: as above.
+    Ok(copy.write(unsafe { sized(from) }?))
+}
+
 #[cold]
 unsafe fn other_size<T: Sized0>(from: *const T, size: usize) -> Answer<T> {
     if size < T::FIRST || size > 1 << 16 {

@@ -4,6 +4,7 @@ use super::document::Document;
 use super::json;
 use super::lanes::Lane;
 use crate::model::event::{GpuKind, InstantScope, Int, OpKind};
+use crate::model::extra::GpuExtra;
 use crate::model::intern::{Id, NONE};
 use crate::model::pack::{self, Unpack};
 use crate::model::record::{CounterRecord, GpuLane, GpuRecord, InstantRecord, MemoryRecord, OpRecord, SampleRecord};
@@ -76,27 +77,28 @@ impl<'a> Printer<'a> {
             args.key(out, "\"Call site\":");
             json::text(out, texts.get(op.call_site));
         }
-        if op.gpu_ms >= 0.0 && op.gpu_ms.is_finite() {
+        let extra = document.snapshot.op_extra(op);
+        if extra.gpu_ms >= 0.0 && extra.gpu_ms.is_finite() {
             args.key(out, "\"GPU duration (ms)\":");
-            json::rounded4(out, op.gpu_ms);
-            if op.kernel_count != 0 {
+            json::rounded4(out, extra.gpu_ms);
+            if extra.kernel_count != 0 {
                 args.key(out, "\"Kernels\":");
-                json::integer(out, op.kernel_count);
+                json::integer(out, extra.kernel_count);
             }
         }
-        if op.output_bytes > 0 {
+        if extra.output_bytes > 0 {
             args.key(out, "\"Output alloc (bytes)\":");
-            json::integer(out, op.output_bytes);
+            json::integer(out, extra.output_bytes);
         }
         if let Some(rank) = document.snapshot.rank_world.rank {
             args.key(out, "\"rank\":");
             json::integer(out, rank);
         }
-        if op.stack != NONE && document.is_torch() {
+        if extra.stack != NONE && document.is_torch() {
             args.key(out, "\"Call stack\":\"");
-            self.joined_stack(out, op.stack);
+            self.joined_stack(out, extra.stack);
         }
-        self.free_args(out, &mut args, op.args);
+        self.free_args(out, &mut args, extra.args);
         out.extend_from_slice(b"}}");
     }
 
@@ -202,26 +204,27 @@ impl<'a> Printer<'a> {
             args.key(out, "\"External id\":");
             json::int(out, id);
         }
-        if gpu.bytes != 0 {
+        let extra = document.snapshot.gpu_extra(gpu);
+        if extra.bytes != Int::Unsigned(0) {
             args.key(out, "\"bytes\":");
-            json::int(out, gpu.byte_count());
+            json::int(out, extra.bytes);
         }
         if gpu.kind == GpuKind::Memcpy {
             args.key(out, "\"copy kind\":");
-            json::integer(out, gpu.copy_kind);
+            json::integer(out, extra.copy_kind);
         }
         if document.is_torch() {
-            self.torch_gpu_args(out, &mut args, gpu);
+            self.torch_gpu_args(out, &mut args, gpu, &extra);
         }
-        if gpu.details != NONE {
-            self.details(out, &mut args, gpu.details);
+        if extra.details != NONE {
+            self.details(out, &mut args, extra.details);
         }
-        self.free_args(out, &mut args, gpu.args);
+        self.free_args(out, &mut args, extra.args);
         out.extend_from_slice(b"}}");
     }
 
     /// What the readers of PyTorch's traces look for.
-    fn torch_gpu_args(&self, out: &mut Vec<u8>, args: &mut Args, gpu: &GpuRecord) {
+    fn torch_gpu_args(&self, out: &mut Vec<u8>, args: &mut Args, gpu: &GpuRecord, extra: &GpuExtra) {
         match self.document.snapshot.gpu_lanes.get(gpu.lane as usize) {
             Some(&GpuLane::Stream { device, stream }) => {
                 args.key(out, "\"device\":");
@@ -236,13 +239,13 @@ impl<'a> Printer<'a> {
             None => {}
         }
         let duration = gpu.end.saturating_sub(gpu.start);
-        if let (Int::Unsigned(bytes @ 1..), 1.., false) = (gpu.byte_count(), duration, gpu.kind.is_api()) {
+        if let (Int::Unsigned(bytes @ 1..), 1.., false) = (extra.bytes, duration, gpu.kind.is_api()) {
             args.key(out, "\"memory bandwidth (GB/s)\":");
             json::float(out, bytes as f64 / duration as f64);
         }
         if gpu.kind == GpuKind::Memset {
             args.key(out, "\"value\":");
-            json::integer(out, gpu.value);
+            json::integer(out, extra.value);
         }
     }
 

@@ -8,15 +8,11 @@ pub(crate) struct OpRecord {
     pub(crate) start: i64,
     pub(crate) end: i64,
     pub(crate) id: u64,
-    /// NaN for unknown.
-    pub(crate) gpu_ms: f64,
-    pub(crate) kernel_count: i64,
-    pub(crate) output_bytes: i64,
     pub(crate) name: Id,
     pub(crate) call_site: Id,
     pub(crate) inputs: Id,
-    pub(crate) stack: Id,
-    pub(crate) args: Id,
+    /// An [`OpExtra`](super::extra::OpExtra).
+    pub(crate) extra: Id,
     /// Index into the op threads.
     pub(crate) thread: u32,
     pub(crate) kind: OpKind,
@@ -28,15 +24,12 @@ pub(crate) struct GpuRecord {
     pub(crate) end: i64,
     pub(crate) correlation: u64,
     pub(crate) external: u64,
-    pub(crate) bytes: u64,
-    pub(crate) copy_kind: i64,
     pub(crate) name: Id,
-    pub(crate) details: Id,
-    pub(crate) args: Id,
+    /// A [`GpuExtra`](super::extra::GpuExtra).
+    pub(crate) extra: Id,
     /// Index into the GPU lanes.
     pub(crate) lane: u32,
     pub(crate) callback_id: u32,
-    pub(crate) value: u32,
     pub(crate) kind: GpuKind,
     pub(crate) flags: u8,
 }
@@ -47,7 +40,6 @@ impl GpuRecord {
     /// The number is negative: its 64 bits are those of an i64.
     pub(crate) const NEGATIVE_CORRELATION: u8 = 2;
     pub(crate) const NEGATIVE_EXTERNAL: u8 = 4;
-    pub(crate) const NEGATIVE_BYTES: u8 = 8;
 
     pub(crate) fn is(&self, flag: u8) -> bool {
         self.flags & flag != 0

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::event::Int;
+use super::extra::{GpuExtra, OpExtra};
 use super::identity::RankWorld;
-use super::intern::Texts;
+use super::intern::{NONE, Texts};
 use super::log::View;
 use super::record::{CounterRecord, GpuLane, GpuRecord, InstantRecord, MemoryRecord, OpRecord, SampleRecord};
 use super::span::Span;
@@ -53,6 +54,20 @@ impl Snapshot {
     }
 }
 
+impl Snapshot {
+    /// The rare part of an op.
+    #[inline]
+    pub(crate) fn op_extra(&self, op: &OpRecord) -> OpExtra {
+        if op.extra == NONE { OpExtra::default() } else { OpExtra::unpack(self.packed.bytes(op.extra)) }
+    }
+
+    /// The rare part of a GPU activity.
+    #[inline]
+    pub(crate) fn gpu_extra(&self, gpu: &GpuRecord) -> GpuExtra {
+        if gpu.extra == NONE { GpuExtra::default() } else { GpuExtra::unpack(self.packed.bytes(gpu.extra)) }
+    }
+}
+
 impl GpuRecord {
     pub(crate) fn correlation(&self) -> Int {
         self.int(self.correlation, Self::NEGATIVE_CORRELATION)
@@ -60,10 +75,6 @@ impl GpuRecord {
 
     pub(crate) fn external_id(&self) -> Option<Int> {
         self.is(Self::HAS_EXTERNAL).then(|| self.int(self.external, Self::NEGATIVE_EXTERNAL))
-    }
-
-    pub(crate) fn byte_count(&self) -> Int {
-        self.int(self.bytes, Self::NEGATIVE_BYTES)
     }
 
     fn int(&self, bits: u64, negative: u8) -> Int {

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use super::event::{Arg, Counter, Dtypes, GpuActivity, Instant, Int, MemoryEvent, Op, Sample, Text, Value};
+use super::extra::{GpuExtra, OpExtra};
 use super::identity::RankWorld;
 use super::intern::{Id, Interner, NONE};
 use super::keys::Keys;
@@ -178,6 +179,18 @@ impl Store {
         id
     }
 
+    /// Packs the rare part of an event, if it has one: once for all events if others are likely to have the same.
+    #[inline]
+    fn pack_extra(&mut self, repeats: bool, fill: impl FnOnce(&mut Vec<u8>)) -> Result<Id> {
+        self.bytes_scratch.clear();
+        fill(&mut self.bytes_scratch);
+        match (self.bytes_scratch.is_empty(), repeats) {
+            (true, _) => Ok(NONE),
+            (false, true) => self.packed.intern(&self.bytes_scratch),
+            (false, false) => self.packed.push(&self.bytes_scratch),
+        }
+    }
+
     fn text_ids(&mut self, texts: &[Text<'_>]) -> Result<Vec<Id>> {
         let mut ids = std::mem::take(&mut self.ids_scratch);
         ids.clear();
@@ -259,6 +272,9 @@ impl Store {
         };
         let stack = self.stack(op.stack)?;
         let args = self.args(op.args, OP_ARGS)?;
+        let gpu_ms = op.gpu_ms.unwrap_or(f64::NAN);
+        let extra = OpExtra { gpu_ms, kernel_count: op.kernel_count, output_bytes: op.output_bytes, stack, args };
+        let extra = self.pack_extra(gpu_ms.is_nan() && args == NONE, |out| extra.pack(out))?;
         let position = self.ops.len() as u64;
         if position >= u64::from(u32::MAX) {
             return Err(full("ops"));
@@ -276,14 +292,10 @@ impl Store {
             start: op.start_ns,
             end: op.end_ns,
             id,
-            gpu_ms: op.gpu_ms.unwrap_or(f64::NAN),
-            kernel_count: op.kernel_count,
-            output_bytes: op.output_bytes,
             name,
             call_site,
             inputs,
-            stack,
-            args,
+            extra,
             thread: self.op_threads.index_of(op.thread_id),
             kind: op.kind,
         });
@@ -319,6 +331,8 @@ impl Store {
             Ok(())
         })?;
         let args = self.args(gpu.args, GPU_ARGS)?;
+        let extra = GpuExtra { bytes: gpu.bytes, copy_kind: gpu.copy_kind, value: gpu.value, details, args };
+        let extra = self.pack_extra(args == NONE, |out| extra.pack(out))?;
         let lane = if gpu.kind.is_api() {
             GpuLane::Api { os_thread: gpu.os_thread }
         } else {
@@ -334,7 +348,6 @@ impl Store {
         };
         let correlation = bits(gpu.correlation_id, GpuRecord::NEGATIVE_CORRELATION);
         let external = bits(gpu.external_id.unwrap_or_default(), GpuRecord::NEGATIVE_EXTERNAL);
-        let bytes = bits(gpu.bytes, GpuRecord::NEGATIVE_BYTES);
         if gpu.external_id.is_some() {
             flags |= GpuRecord::HAS_EXTERNAL;
         }
@@ -345,14 +358,10 @@ impl Store {
             end: gpu.end_ns,
             correlation,
             external,
-            bytes,
-            copy_kind: gpu.copy_kind,
             name,
-            details,
-            args,
+            extra,
             lane: self.gpu_lanes.index_of(lane),
             callback_id: gpu.callback_id,
-            value: gpu.value,
             kind: gpu.kind,
             flags,
         });

@@ -20,7 +20,7 @@ fn text(bytes: &[u8]) -> tp_str {
 }
 
 /// A handle that frees itself.
-pub(crate) struct Trace(pub(crate) *mut tptrace::capi::trace::tp_trace);
+pub(super) struct Trace(pub(crate) *mut tptrace::capi::trace::tp_trace);
 
 impl Drop for Trace {
     fn drop(&mut self) {
@@ -30,14 +30,14 @@ impl Drop for Trace {
 }
 
 /// What is in memory before the clock starts: names, shapes, and the structs that point to them.
-pub(crate) struct Workload {
+pub(super) struct Workload {
     ops: Vec<tp_op>,
     gpus: Vec<tp_gpu_activity>,
     _names: Vec<String>,
 }
 
 impl Workload {
-    pub(crate) fn new(ops: usize) -> Self {
+    pub(super) fn new(ops: usize) -> Self {
         static DIMS: [i64; 5] = [32, 1024, 1024, 4096, 7];
         static RANKS: [u32; 2] = [2, 2];
         static DTYPES: [i32; 2] = [8, 8];
@@ -86,7 +86,7 @@ impl Workload {
     }
 
     /// All events in a new trace.
-    pub(crate) fn add(&self) -> Trace {
+    pub(super) fn add(&self) -> Trace {
         let mut trace = Trace(null_mut());
         // SAFETY: the structs and all they point to live in `self` or are static.
         unsafe {
@@ -106,7 +106,7 @@ impl Workload {
         trace
     }
 
-    pub(crate) fn ops(&self) -> usize {
+    pub(super) fn ops(&self) -> usize {
         self.ops.len()
     }
 }
