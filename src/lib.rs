@@ -18,6 +18,7 @@ mod error;
 mod export;
 mod model;
 pub mod output;
+mod sync;
 mod trace;
 
 pub use error::{Error, Result};

@@ -2,7 +2,6 @@
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::error::{Error, Result};
 use crate::export::{ClockInfo, ExportOptions, Exported, export};
@@ -12,6 +11,7 @@ use crate::model::identity::RankWorld;
 use crate::model::span::Span;
 use crate::model::store::{Counts, Store};
 use crate::output::{OnProgress, Target};
+use crate::sync::{Mutex, MutexGuard};
 
 /// Top-level keys that only the format may write: readers depend on their values. The others may be replaced.
 const RESERVED_METADATA: &[&str] =
@@ -65,8 +65,7 @@ impl Trace {
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, Store> {
-        // Every change of the store is complete before anything in it can panic.
-        self.store.lock().unwrap_or_else(PoisonError::into_inner)
+        crate::sync::lock(&self.store)
     }
 
     /// Adds an op and answers its id, which GPU activities name as their external id.

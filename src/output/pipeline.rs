@@ -6,11 +6,11 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use super::gzip::{Chunk, Deflater, Trailer};
 use super::{Job, OnProgress, Progress, Written};
 use crate::error::{Error, Result};
+use crate::sync::{Condvar, Mutex, MutexGuard, lock, wait};
 
 /// Finished jobs that may wait for their turn, per thread.
 const AHEAD: u64 = 3;
@@ -40,10 +40,6 @@ struct State {
     stop: bool,
     finished: BTreeMap<u64, Result<(Chunk, u64)>>,
     pool: Vec<Vec<u8>>,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A panic of the caller's code, as an error.
@@ -98,7 +94,7 @@ impl<N> Board<N> {
     }
 
     fn wait<'a>(&self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
-        self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
+        wait(&self.changed, state)
     }
 
     fn buffer(&self) -> Vec<u8> {
@@ -182,15 +178,20 @@ where
     };
     let bench = || Bench { work: worker(), raw: Vec::new(), deflater: level.map(Deflater::new) };
     std::thread::scope(|scope| {
-        for _ in 1..threads {
-            // A system that gives no more threads gets its document from the calling one.
-            let _ = std::thread::Builder::new()
-                .name("tptrace-write".to_owned())
-                .spawn_scoped(scope, || help(&board, bench));
-        }
+        let helpers: Vec<_> = (1..threads)
+            .map_while(|_| {
+                let builder = std::thread::Builder::new().name("tptrace-write".to_owned());
+                // A system that gives no more threads gets its document from the calling one.
+                builder.spawn_scoped(scope, || help(&board, bench)).ok()
+            })
+            .collect();
         let result = deliver(&board, bench, delivery, level.is_some());
         lock(&board.state).stop = true;
         board.changed.notify_all();
+        for helper in helpers {
+            // What panics in a helper is contained where it happens, and comes out of `deliver`.
+            let _ = helper.join();
+        }
         result
     })
 }

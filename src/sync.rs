@@ -1,0 +1,38 @@
+//! The locks that the crate uses.
+//!
+//! The standard library's, whose state is in the lock alone, so that a fork elsewhere cannot leave them broken. Under
+//! ThreadSanitizer (`--cfg tptrace_tsan`) they are parking_lot's: the standard library comes compiled without
+//! instrumentation, and the sanitizer would not see its slow path synchronise.
+#![forbid(unsafe_code)]
+
+#[cfg(not(tptrace_tsan))]
+mod locks {
+    pub(crate) use std::sync::{Condvar, Mutex, MutexGuard};
+
+    use std::sync::PoisonError;
+
+    /// A panic under a lock is no reason to stop: each change is complete before anything in it can panic.
+    pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+        mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn wait<'a, T>(condition: &Condvar, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
+        condition.wait(guard).unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(tptrace_tsan)]
+mod locks {
+    pub(crate) use parking_lot::{Condvar, Mutex, MutexGuard};
+
+    pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+        mutex.lock()
+    }
+
+    pub(crate) fn wait<'a, T>(condition: &Condvar, mut guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
+        condition.wait(&mut guard);
+        guard
+    }
+}
+
+pub(crate) use locks::{Condvar, Mutex, MutexGuard, lock, wait};
