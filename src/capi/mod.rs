@@ -22,3 +22,4 @@ pub mod table;
 mod fork;
 mod guard;
 mod input;
+pub mod python;

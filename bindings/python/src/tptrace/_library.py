@@ -1,0 +1,329 @@
+"""Finds the compiled library and declares its functions. The structs are those of tracer.h."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import pathlib
+from ctypes import POINTER, Structure, c_char, c_char_p, c_double, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
+from typing import Any, Optional
+
+from . import _errors
+
+SONAME = "libtptrace.so.0"
+
+
+class Str(Structure):
+    """tp_str"""
+
+    _fields_ = [("ptr", c_char_p), ("len", c_size_t)]
+
+
+class Arg(Structure):
+    """tp_arg"""
+
+    _fields_ = [
+        ("key", Str),
+        ("kind", c_int32),
+        ("reserved", c_int32),
+        ("integer", c_int64),
+        ("number", c_double),
+        ("text", Str),
+    ]
+
+
+class Sized(Structure):
+    """A struct that starts with its size."""
+
+    def __init__(self, **members: Any) -> None:
+        super().__init__(size=ctypes.sizeof(type(self)), **members)
+
+
+class TraceOptions(Sized):
+    """tp_trace_options"""
+
+    _fields_ = [("size", c_size_t), ("flags", c_uint32), ("clock", c_int32), ("base_ns", c_int64), ("process_name", Str)]
+
+
+class Op(Sized):
+    """tp_op"""
+
+    _fields_ = [
+        ("size", c_size_t),
+        ("flags", c_uint32),
+        ("kind", c_int32),
+        ("name", Str),
+        ("start_ns", c_int64),
+        ("end_ns", c_int64),
+        ("thread_id", c_uint64),
+        ("id", c_uint64),
+        ("input_count", c_size_t),
+        ("ranks", POINTER(c_uint32)),
+        ("dims", POINTER(c_int64)),
+        ("dtypes", POINTER(c_int32)),
+        ("dtype_names", POINTER(Str)),
+        ("dtype_count", c_size_t),
+        ("call_site", Str),
+        ("gpu_ms", c_double),
+        ("kernel_count", c_int64),
+        ("output_bytes", c_int64),
+        ("stack", POINTER(Str)),
+        ("stack_count", c_size_t),
+        ("args", POINTER(Arg)),
+        ("arg_count", c_size_t),
+    ]
+
+
+class GpuActivity(Sized):
+    """tp_gpu_activity"""
+
+    _fields_ = [
+        ("size", c_size_t),
+        ("flags", c_uint32),
+        ("kind", c_int32),
+        ("name", Str),
+        ("start_ns", c_int64),
+        ("end_ns", c_int64),
+        ("device", c_int32),
+        ("stream", c_uint32),
+        ("correlation_id", c_uint64),
+        ("external_id", c_uint64),
+        ("os_thread", c_uint64),
+        ("bytes", c_uint64),
+        ("callback_id", c_uint32),
+        ("copy_kind", c_uint32),
+        ("value", c_uint32),
+        ("grid_x", c_uint32),
+        ("grid_y", c_uint32),
+        ("grid_z", c_uint32),
+        ("block_x", c_uint32),
+        ("block_y", c_uint32),
+        ("block_z", c_uint32),
+        ("registers_per_thread", c_uint32),
+        ("shared_memory", c_uint32),
+        ("context", c_uint32),
+        ("graph_id", c_uint32),
+        ("priority", c_int32),
+        ("graph_node_id", c_uint64),
+        ("args", POINTER(Arg)),
+        ("arg_count", c_size_t),
+    ]
+
+
+class MemoryEvent(Sized):
+    """tp_memory_event"""
+
+    _fields_ = [
+        ("size", c_size_t),
+        ("flags", c_uint32),
+        ("device", c_int32),
+        ("time_ns", c_int64),
+        ("address", c_uint64),
+        ("bytes", c_int64),
+        ("thread_id", c_uint64),
+        ("args", POINTER(Arg)),
+        ("arg_count", c_size_t),
+    ]
+
+
+class Sample(Sized):
+    """tp_sample"""
+
+    _fields_ = [
+        ("size", c_size_t),
+        ("time_ns", c_int64),
+        ("os_thread", c_uint64),
+        ("stack", POINTER(Str)),
+        ("stack_count", c_size_t),
+    ]
+
+
+class Counter(Sized):
+    """tp_counter"""
+
+    _fields_ = [
+        ("size", c_size_t),
+        ("name", Str),
+        ("time_ns", c_int64),
+        ("values", POINTER(Arg)),
+        ("value_count", c_size_t),
+    ]
+
+
+class Instant(Sized):
+    """tp_instant"""
+
+    _fields_ = [
+        ("size", c_size_t),
+        ("flags", c_uint32),
+        ("scope", c_int32),
+        ("name", Str),
+        ("time_ns", c_int64),
+        ("thread_id", c_uint64),
+        ("args", POINTER(Arg)),
+        ("arg_count", c_size_t),
+    ]
+
+
+class Progress(Structure):
+    """tp_progress"""
+
+    _fields_ = [("size", c_size_t), ("done", c_uint64), ("total", c_uint64), ("bytes", c_uint64), ("written", c_uint64)]
+
+
+PROGRESS = ctypes.CFUNCTYPE(c_int32, POINTER(Progress), c_void_p)
+OUTPUT = ctypes.CFUNCTYPE(c_int32, POINTER(c_char), c_size_t, c_void_p)
+
+
+class WriteOptions(Sized):
+    """tp_write_options"""
+
+    _fields_ = [
+        ("size", c_size_t),
+        ("flags", c_uint32),
+        ("format", c_int32),
+        ("compression", c_int32),
+        ("level", c_int32),
+        ("threads", c_uint32),
+        ("reserved", c_uint32),
+        ("trace_name", Str),
+        ("progress", PROGRESS),
+        ("progress_data", c_void_p),
+    ]
+
+
+class Counts(Sized):
+    """tp_counts"""
+
+    _fields_ = [
+        ("size", c_size_t),
+        ("ops", c_uint64),
+        ("gpu_activities", c_uint64),
+        ("memory_events", c_uint64),
+        ("samples", c_uint64),
+        ("counters", c_uint64),
+        ("instants", c_uint64),
+        ("dropped", c_uint64),
+        ("clamped", c_uint64),
+        ("repaired_texts", c_uint64),
+        ("overlaps_moved", c_uint64),
+        ("overlaps_left", c_uint64),
+        ("flows_dropped", c_uint64),
+        ("memory", c_uint64),
+    ]
+
+
+HANDLE = c_void_p
+
+PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
+    "tp_version": (c_char_p, []),
+    "tp_status_name": (c_char_p, [c_int32]),
+    "tp_last_error_message": (c_size_t, [POINTER(c_char), c_size_t]),
+    "tp_now_ns": (c_int64, []),
+    "tp_trace_new": (c_int32, [POINTER(TraceOptions), POINTER(HANDLE)]),
+    "tp_trace_free": (None, [HANDLE]),
+    "tp_trace_set_process_name": (c_int32, [HANDLE, Str]),
+    "tp_trace_set_thread_name": (c_int32, [HANDLE, c_uint64, Str]),
+    "tp_trace_set_rank": (c_int32, [HANDLE, c_int64, c_int64]),
+    "tp_trace_set_backend": (c_int32, [HANDLE, Str]),
+    "tp_trace_set_metadata": (c_int32, [HANDLE, Str, Str]),
+    "tp_trace_counts": (c_int32, [HANDLE, POINTER(Counts)]),
+    "tp_trace_add_op": (c_int32, [HANDLE, POINTER(Op), POINTER(c_uint64)]),
+    "tp_trace_add_gpu": (c_int32, [HANDLE, POINTER(GpuActivity)]),
+    "tp_trace_add_memory": (c_int32, [HANDLE, POINTER(MemoryEvent)]),
+    "tp_trace_add_sample": (c_int32, [HANDLE, POINTER(Sample)]),
+    "tp_trace_add_counter": (c_int32, [HANDLE, POINTER(Counter)]),
+    "tp_trace_add_instant": (c_int32, [HANDLE, POINTER(Instant)]),
+    "tp_trace_write": (c_int32, [HANDLE, Str, POINTER(WriteOptions)]),
+    "tp_trace_write_to": (c_int32, [HANDLE, OUTPUT, c_void_p, POINTER(WriteOptions)]),
+}
+
+# Called with the GIL held, on the objects themselves.
+WALKERS: dict[str, tuple[Any, list[Any]]] = {
+    "tp_py_ready": (ctypes.c_int, [ctypes.py_object, ctypes.py_object]),
+    "tp_py_add_ops": (c_int32, [HANDLE, ctypes.py_object, c_uint64]),
+    "tp_py_add_gpus": (c_int32, [HANDLE, ctypes.py_object]),
+    "tp_py_add_memories": (c_int32, [HANDLE, ctypes.py_object]),
+    "tp_py_add_samples": (c_int32, [HANDLE, ctypes.py_object]),
+}
+
+
+def _declare(library: Any, prototypes: dict[str, tuple[Any, list[Any]]]) -> Any:
+    for name, (result, arguments) in prototypes.items():
+        function = getattr(library, name)
+        function.restype = result
+        function.argtypes = arguments
+    return library
+
+
+def _bundled() -> Optional[pathlib.Path]:
+    return next(iter(sorted(pathlib.Path(__file__).parent.glob("libtptrace*.so"))), None)
+
+
+def _find() -> str:
+    """The library to load: the one of TPTRACE_LIBRARY, else the wheel's own, else the system's."""
+    given = os.environ.get("TPTRACE_LIBRARY")
+    if given:
+        return given
+    bundled = _bundled()
+    return str(bundled) if bundled is not None else SONAME
+
+
+def _load() -> tuple[Any, str]:
+    path = _find()
+    try:
+        return _declare(ctypes.CDLL(path), PROTOTYPES), path
+    except (OSError, AttributeError) as error:
+        raise ImportError(
+            f"tptrace cannot use its library {path}: {error}. Install the wheel again, or set TPTRACE_LIBRARY to a"
+            " libtptrace.so of the same version."
+        ) from error
+
+
+lib, path = _load()
+
+
+def _walker() -> Optional[Any]:
+    """The functions that walk lists of tuples in place, where this Python lets them."""
+    try:
+        walker = _declare(ctypes.PyDLL(path), WALKERS)
+    except (OSError, AttributeError):
+        return None
+    return walker if walker.tp_py_ready(None, ()) == 1 else None
+
+
+walker = _walker()
+
+
+def last_message() -> str:
+    """The message of this thread's last failed call."""
+    size = lib.tp_last_error_message(None, 0) + 1
+    buffer = ctypes.create_string_buffer(size)
+    lib.tp_last_error_message(buffer, size)
+    return buffer.value.decode("utf-8", "replace")
+
+
+def check(status: int) -> None:
+    """Raises what a failed call's status is in Python."""
+    if status != _errors.OK:
+        _errors.raise_status(status, last_message())
+
+
+def encoded(text: str) -> bytes:
+    """UTF-8; lone surrogates, which have none, become U+FFFD."""
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace").encode()
+
+
+def to_str(text: str) -> Str:
+    """A tp_str, which keeps its bytes alive."""
+    data = encoded(text)
+    return Str(data, len(data))
+
+
+def path_str(target: Any) -> Str:
+    """A path, byte for byte."""
+    data = os.fsencode(target)
+    return Str(data, len(data))
