@@ -14,54 +14,75 @@ pub(super) trait Gather {
     fn len(&self) -> usize;
     /// Reads one event. On failure the batch is as before.
     fn take(&mut self, index: usize, item: Object<'_>) -> Answer<()>;
-    /// Adds the batch, in order, and empties it. Runs no Python code.
-    fn flush(&mut self, store: &mut Store) -> Result<(), Failure>;
+    /// Adds the batch, in order. Touches no Python object, so that any thread may do it, without the GIL.
+    fn add(&mut self, store: &mut Store) -> Result<(), Failure>;
+    /// Empties the batch.
+    fn clear(&mut self);
 }
 
 /// A list or a tuple.
 #[derive(Clone, Copy)]
 pub(super) struct Items<'a> {
     object: Object<'a>,
-    is_list: bool,
+    /// The length of a tuple; a list's may change.
+    fixed: Option<usize>,
 }
 
 impl<'a> Items<'a> {
     #[inline]
     pub(super) fn of(object: Object<'a>) -> Option<Self> {
-        let is_list = object.is_list();
-        (is_list || object.is_tuple()).then_some(Self { object, is_list })
+        if object.is_tuple() {
+            // SAFETY: a live tuple under the GIL.
+            let len = unsafe { (object.api.functions.PyTuple_Size)(object.pointer()) };
+            return Some(Self { object, fixed: Some(usize::try_from(len).unwrap_or(0)) });
+        }
+        object.is_list().then_some(Self { object, fixed: None })
     }
 
     #[inline]
     pub(super) fn len(self) -> usize {
-        let functions = &self.object.api.functions;
-        // SAFETY: a live list or tuple under the GIL.
-        let len = unsafe {
-            if self.is_list {
-                (functions.PyList_Size)(self.object.pointer())
-            } else {
-                (functions.PyTuple_Size)(self.object.pointer())
-            }
-        };
-        usize::try_from(len).unwrap_or(0)
+        self.fixed.unwrap_or_else(|| {
+            // SAFETY: a live list under the GIL.
+            let len = unsafe { (self.object.api.functions.PyList_Size)(self.object.pointer()) };
+            usize::try_from(len).unwrap_or(0)
+        })
     }
 
     /// The element at `index` as it is now. A list must not lose it while the result is in use.
     #[inline]
     pub(super) fn get(self, index: usize) -> Option<Object<'a>> {
-        if index >= self.len() {
-            return None;
-        }
-        let functions = &self.object.api.functions;
         // SAFETY: within the bounds just asked for.
-        unsafe {
-            let item = if self.is_list {
-                (functions.PyList_GetItem)(self.object.pointer(), index as isize)
+        (index < self.len()).then(|| unsafe { self.at(index) })
+    }
+
+    /// # Safety
+    /// `index` is within the bounds now.
+    #[inline]
+    unsafe fn at(self, index: usize) -> Object<'a> {
+        let functions = &self.object.api.functions;
+        let get = if self.fixed.is_some() { functions.PyTuple_GetItem } else { functions.PyList_GetItem };
+        // SAFETY: a live list or tuple under the GIL, and its own element.
+        unsafe { Object::borrowed(self.object.api, get(self.object.pointer(), index as isize)) }
+    }
+
+    /// Calls `visit` for each element.
+    #[inline]
+    pub(super) fn each(self, mut visit: impl FnMut(usize, Object<'_>) -> Answer<()>) -> Answer<()> {
+        let (mut index, mut len) = (0, self.len());
+        while index < len {
+            // SAFETY: within the bounds, which only other Python code could have changed.
+            let object = unsafe { self.at(index) };
+            if object.is_int() {
+                visit(index, object)?;
             } else {
-                (functions.PyTuple_GetItem)(self.object.pointer(), index as isize)
-            };
-            Some(Object::borrowed(self.object.api, item))
+                // What runs Python code may take it out of its list, and change that.
+                let held = Owned::share(object);
+                visit(index, held.object())?;
+                len = self.len();
+            }
+            index += 1;
         }
+        Ok(())
     }
 }
 

@@ -90,7 +90,7 @@ impl Ops {
                 Ok(())
             };
             match Items::of(shape) {
-                Some(items) => each_of(items, &mut dim)?,
+                Some(items) => items.each(&mut dim)?,
                 None => {
                     let tuple = as_tuple(&field(), "a shape", shape)?;
                     each("shapes", "a shape", tuple.object(), &mut dim)?;
@@ -152,7 +152,7 @@ impl Ops {
             return Ok(start..start);
         }
         match Items::of(stack) {
-            Some(items) => each_of(items, |_, frame| {
+            Some(items) => items.each(|_, frame| {
                 let text = if frame.is_str() {
                     self.keep.nested("a frame of the stack", frame)?
                 } else {
@@ -177,34 +177,18 @@ fn each(
     field: &str,
     wanted: &str,
     object: Object<'_>,
-    mut visit: impl FnMut(usize, Object<'_>) -> Answer<()>,
+    visit: impl FnMut(usize, Object<'_>) -> Answer<()>,
 ) -> Answer<()> {
     match Items::of(object) {
-        Some(items) => each_of(items, visit),
+        Some(items) => items.each(visit),
         None => {
             let tuple = as_tuple(field, wanted, object)?;
             match Items::of(tuple.object()) {
-                Some(items) => each_of(items, &mut visit),
+                Some(items) => items.each(visit),
                 None => value::wrong(field, wanted, object),
             }
         }
     }
-}
-
-#[inline]
-fn each_of(items: Items<'_>, mut visit: impl FnMut(usize, Object<'_>) -> Answer<()>) -> Answer<()> {
-    let mut index = 0;
-    // A reference of ours while it is looked at: what runs Python code may take it out of its list.
-    while let Some(object) = items.get(index) {
-        if object.is_int() {
-            visit(index, object)?;
-        } else {
-            let held = super::api::Owned::share(object);
-            visit(index, held.object())?;
-        }
-        index += 1;
-    }
-    Ok(())
 }
 
 impl Gather for Ops {
@@ -260,11 +244,11 @@ impl Gather for Ops {
         Ok(())
     }
 
-    fn flush(&mut self, store: &mut Store) -> Result<(), Failure> {
+    fn add(&mut self, store: &mut Store) -> Result<(), Failure> {
         let mut names: Vec<Text<'_>> = Vec::new();
         let mut stack: Vec<Text<'_>> = Vec::new();
-        for op in self.ops.drain(..) {
-            // SAFETY: all texts of the batch are in `keep`, which is cleared below.
+        for op in &self.ops {
+            // SAFETY: all texts of the batch are in `keep`, which `clear` clears.
             let texts = |range: &Range<usize>| self.texts[range.clone()].iter().map(|text| unsafe { text.get() });
             stack.clear();
             stack.extend(texts(&op.stack));
@@ -302,12 +286,16 @@ impl Gather for Ops {
                 args: &[],
             })?;
         }
+        Ok(())
+    }
+
+    fn clear(&mut self) {
+        self.ops.clear();
         self.dims.clear();
         self.ranks.clear();
         self.codes.clear();
         self.texts.clear();
         self.keep.clear();
-        Ok(())
     }
 }
 
@@ -376,14 +364,19 @@ impl Gather for Gpus {
         Ok(())
     }
 
-    fn flush(&mut self, store: &mut Store) -> Result<(), Failure> {
-        for (activity, name) in self.activities.drain(..).zip(self.names.drain(..)) {
-            // SAFETY: all texts of the batch are in `keep`, which is cleared below.
+    fn add(&mut self, store: &mut Store) -> Result<(), Failure> {
+        for (activity, name) in self.activities.iter().zip(&self.names) {
+            // SAFETY: all texts of the batch are in `keep`, which `clear` clears.
             let name = unsafe { name.get() };
-            store.add_gpu(&GpuActivity { name, ..activity })?;
+            store.add_gpu(&GpuActivity { name, ..*activity })?;
         }
-        self.keep.clear();
         Ok(())
+    }
+
+    fn clear(&mut self) {
+        self.activities.clear();
+        self.names.clear();
+        self.keep.clear();
     }
 }
 
@@ -417,12 +410,16 @@ impl Gather for Memories {
         Ok(())
     }
 
-    fn flush(&mut self, store: &mut Store) -> Result<(), Failure> {
-        for event in self.events.drain(..) {
-            store.add_memory(&event)?;
+    fn add(&mut self, store: &mut Store) -> Result<(), Failure> {
+        for event in &self.events {
+            store.add_memory(event)?;
         }
-        self.keep.clear();
         Ok(())
+    }
+
+    fn clear(&mut self) {
+        self.events.clear();
+        self.keep.clear();
     }
 }
 
@@ -447,7 +444,7 @@ impl Gather for Samples {
         let start = self.texts.len();
         if truth(stack)? {
             let Some(items) = Items::of(stack) else { return value::wrong("stack", "a list of frames", stack) };
-            each_of(items, |index, frame| {
+            items.each(|index, frame| {
                 if frame.is_str() {
                     self.texts.push(self.keep.nested("a frame of the stack", frame)?);
                     return Ok(());
@@ -460,16 +457,20 @@ impl Gather for Samples {
         Ok(())
     }
 
-    fn flush(&mut self, store: &mut Store) -> Result<(), Failure> {
+    fn add(&mut self, store: &mut Store) -> Result<(), Failure> {
         let mut stack: Vec<Text<'_>> = Vec::new();
-        for (time_ns, os_thread, range) in self.samples.drain(..) {
+        for (time_ns, os_thread, range) in &self.samples {
             stack.clear();
-            // SAFETY: all texts of the batch are in `keep`, which is cleared below.
-            stack.extend(self.texts[range].iter().map(|text| unsafe { text.get() }));
-            store.add_sample(&Sample { time_ns, os_thread, stack: &stack })?;
+            // SAFETY: all texts of the batch are in `keep`, which `clear` clears.
+            stack.extend(self.texts[range.clone()].iter().map(|text| unsafe { text.get() }));
+            store.add_sample(&Sample { time_ns: *time_ns, os_thread: *os_thread, stack: &stack })?;
         }
+        Ok(())
+    }
+
+    fn clear(&mut self) {
+        self.samples.clear();
         self.texts.clear();
         self.keep.clear();
-        Ok(())
     }
 }

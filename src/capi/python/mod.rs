@@ -10,6 +10,7 @@
 mod api;
 mod batch;
 mod events;
+mod relay;
 mod value;
 
 use std::ffi::c_int;
@@ -17,12 +18,16 @@ use std::ffi::c_int;
 use super::guard::guard;
 use super::status::{Failure, TP_STATUS_OK, TP_STATUS_UNSUPPORTED, tp_status};
 use super::trace::{live, tp_trace};
+use crate::Trace;
 use api::{Api, Object, PyObject};
 use batch::{Gather, Items};
 use value::Trouble;
 
 /// Events gathered before the lock is taken.
 const BATCH: usize = 512;
+
+/// From this many events on a second thread adds what the first one has read.
+const THREADED: usize = 8 * BATCH;
 
 /// What a call answers when Python has an exception set, which `ctypes.PyDLL` then raises.
 const RAISED: tp_status = -1;
@@ -42,11 +47,11 @@ pub unsafe extern "C" fn tp_py_ready(none: *mut PyObject, tuple: *mut PyObject) 
     ready
 }
 
-/// Adds each element of `items`, a list or tuple, in batches.
+/// Adds each element of `items`, a list or tuple, in batches of what `make` makes.
 ///
 /// # Safety
 /// As the exported functions below.
-unsafe fn add_all<G: Gather>(trace: *mut tp_trace, items: *mut PyObject, gather: G) -> tp_status {
+unsafe fn add_all<G: Gather>(trace: *mut tp_trace, items: *mut PyObject, make: impl Fn() -> G) -> tp_status {
     let mut raised = false;
     let status = guard(|| {
         let Some(api) = Api::get() else {
@@ -57,35 +62,73 @@ unsafe fn add_all<G: Gather>(trace: *mut tp_trace, items: *mut PyObject, gather:
         let Some(items) = Items::of(items) else {
             return Err(Failure::invalid(format!("{} must be a list or a tuple", G::WHAT)));
         };
-        let mut gather = gather;
-        let mut index = 0;
-        loop {
-            let mut trouble = None;
-            while gather.len() < BATCH {
-                // Each time anew: what runs Python code may have changed the list.
-                let Some(item) = items.get(index) else { break };
-                if let Err(found) = gather.take(index, item) {
-                    trouble = Some(found);
-                    break;
-                }
-                index += 1;
+        let mut walk = Walk { items, index: 0 };
+        let trouble =
+            if items.len() < THREADED { alone(trace, &mut walk, make())? } else { relay::add(trace, &mut walk, make)? };
+        match trouble {
+            None => Ok(()),
+            Some(Trouble::Raised) => {
+                raised = true;
+                Ok(())
             }
-            let done = gather.len() < BATCH;
-            gather.flush(&mut trace.lock())?;
-            match trouble {
-                None if done => return Ok(()),
-                None => {}
-                Some(Trouble::Raised) => {
-                    raised = true;
-                    return Ok(());
-                }
-                Some(Trouble::Bad(message)) => {
-                    return Err(Failure::invalid(format!("{} {index}: {message}", G::WHAT)));
-                }
-            }
+            Some(Trouble::Bad(message)) => Err(Failure::invalid(format!("{} {}: {message}", G::WHAT, walk.index))),
         }
     });
     if raised && status == TP_STATUS_OK { RAISED } else { status }
+}
+
+/// How far a list has been read.
+struct Walk<'a> {
+    items: Items<'a>,
+    /// The next element; after trouble the one that caused it.
+    index: usize,
+}
+
+/// How many events ahead tuples are fetched into the cache, and then their fields.
+const AHEAD: [usize; 2] = [16, 8];
+
+impl Walk<'_> {
+    /// Objects lie all over the memory: waiting for them takes longer than reading them.
+    #[inline]
+    fn look_ahead(&self) {
+        if let Some(event) = self.items.get(self.index + AHEAD[0]) {
+            event.fetch(3);
+        }
+        if let Some(fields) = self.items.get(self.index + AHEAD[1]).filter(|event| event.is_tuple()).and_then(Items::of)
+        {
+            for at in 2..fields.len().min(8) {
+                if let Some(field) = fields.get(at) {
+                    field.fetch(1);
+                }
+            }
+        }
+    }
+
+    /// Reads events until the batch is full. `Ok(false)`: the list has no more.
+    fn fill(&mut self, batch: &mut impl Gather) -> Result<bool, Trouble> {
+        while batch.len() < BATCH {
+            // Each time anew: what runs Python code may have changed the list.
+            let Some(item) = self.items.get(self.index) else { return Ok(false) };
+            self.look_ahead();
+            batch.take(self.index, item)?;
+            self.index += 1;
+        }
+        Ok(true)
+    }
+}
+
+/// Reads and adds on this thread.
+fn alone(trace: &Trace, walk: &mut Walk<'_>, mut batch: impl Gather) -> Result<Option<Trouble>, Failure> {
+    loop {
+        let filled = walk.fill(&mut batch);
+        batch.add(&mut trace.lock())?;
+        batch.clear();
+        match filled {
+            Ok(true) => {}
+            Ok(false) => return Ok(None),
+            Err(trouble) => return Ok(Some(trouble)),
+        }
+    }
 }
 
 /// Adds ops from a list of `(name, kind, start_ns, end_ns, thread_id, shapes, dtypes, call_site, gpu_ms, output_bytes,
@@ -96,7 +139,7 @@ unsafe fn add_all<G: Gather>(trace: *mut tp_trace, items: *mut PyObject, gather:
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tp_py_add_ops(trace: *mut tp_trace, items: *mut PyObject, first_id: u64) -> tp_status {
     // SAFETY: the caller vouches for handle, object and GIL.
-    unsafe { add_all(trace, items, events::Ops::new(first_id)) }
+    unsafe { add_all(trace, items, || events::Ops::new(first_id)) }
 }
 
 /// Adds GPU activities from a list of `(name, kind, start_ns, end_ns, device, stream, correlation_id, external_id,
@@ -104,7 +147,7 @@ pub unsafe extern "C" fn tp_py_add_ops(trace: *mut tp_trace, items: *mut PyObjec
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tp_py_add_gpus(trace: *mut tp_trace, items: *mut PyObject) -> tp_status {
     // SAFETY: the caller vouches for handle, object and GIL.
-    unsafe { add_all(trace, items, events::Gpus::default()) }
+    unsafe { add_all(trace, items, events::Gpus::default) }
 }
 
 /// Adds memory events from a list of `(time_ns, address, bytes, allocated, is_cuda, device, stream, thread_id)`. As
@@ -112,12 +155,12 @@ pub unsafe extern "C" fn tp_py_add_gpus(trace: *mut tp_trace, items: *mut PyObje
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tp_py_add_memories(trace: *mut tp_trace, items: *mut PyObject) -> tp_status {
     // SAFETY: the caller vouches for handle, object and GIL.
-    unsafe { add_all(trace, items, events::Memories::default()) }
+    unsafe { add_all(trace, items, events::Memories::default) }
 }
 
 /// Adds stack samples from a list of `(time_ns, os_thread, stack)`. As [`tp_py_add_ops`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tp_py_add_samples(trace: *mut tp_trace, items: *mut PyObject) -> tp_status {
     // SAFETY: the caller vouches for handle, object and GIL.
-    unsafe { add_all(trace, items, events::Samples::default()) }
+    unsafe { add_all(trace, items, events::Samples::default) }
 }

@@ -147,8 +147,7 @@ fn has_index(object: Object<'_>) -> bool {
         }
         // TypeError is what CPython itself raises for a type without `__index__`.
         let kind = Owned::new(api, (functions.PyObject_Type)(object.pointer()));
-        let flags = kind.is_some_and(|kind| type_has(kind.object(), c"__index__"));
-        flags
+        kind.is_some_and(|kind| type_has(kind.object(), c"__index__"))
     }
 }
 
