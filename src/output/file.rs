@@ -6,6 +6,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags};
+use rustix::io::Errno;
 
 use crate::error::{Error, Result};
 
@@ -32,6 +33,11 @@ enum Kind {
     Named(PathBuf),
 }
 
+/// What the system would have refused, in better words; with its number, which callers look for.
+fn refused(number: Errno, words: &str) -> io::Error {
+    io::Error::new(io::Error::from(number).kind(), format!("{words} (os error {})", number.raw_os_error()))
+}
+
 impl Pending {
     /// Prepares to write `path`.
     pub(super) fn create(path: &Path) -> Result<Self> {
@@ -44,7 +50,7 @@ impl Pending {
         }
         let mode = match fs::metadata(path) {
             Ok(found) if found.is_dir() => {
-                return Err(Error::io("write", given)(io::Error::new(io::ErrorKind::IsADirectory, "it is a folder")));
+                return Err(Error::io("write", given)(refused(Errno::ISDIR, "it is a folder")));
             }
             Ok(found) if !found.is_file() => {
                 // A pipe, a device: there is nothing to replace.
@@ -54,8 +60,7 @@ impl Pending {
             Ok(found) => {
                 let writable = found.mode() & 0o222 != 0 && rustix::fs::access(path, Access::WRITE_OK).is_ok();
                 if !writable {
-                    let error = io::Error::new(io::ErrorKind::PermissionDenied, "the file is read-only");
-                    return Err(Error::io("replace", given)(error));
+                    return Err(Error::io("replace", given)(refused(Errno::ACCESS, "the file is read-only")));
                 }
                 Some(found.mode() & 0o7777)
             }
@@ -68,8 +73,8 @@ impl Pending {
             _ => PathBuf::from("."),
         };
         if !folder.is_dir() {
-            let kind = if folder.exists() { io::ErrorKind::NotADirectory } else { io::ErrorKind::NotFound };
-            let error = io::Error::new(kind, format!("the folder {} does not exist", folder.display()));
+            let number = if folder.exists() { Errno::NOTDIR } else { Errno::NOENT };
+            let error = refused(number, &format!("the folder {} does not exist", folder.display()));
             return Err(Error::io("create", given)(error));
         }
         let (file, kind) = match nameless(&folder) {

@@ -445,7 +445,7 @@ class Trace:
         progress: Optional[Callable[[Progress], Any]] = None,
     ) -> None:
         """Hands the document piece by piece, as bytes, to a binary file object or to a function. As `write`."""
-        take: Callable[[bytes], Any] = target.write if hasattr(target, "write") else target  # type: ignore[assignment]
+        take: Callable[[bytes], Any] = target.write if hasattr(target, "write") else target
         watched = _Watched(progress)
         options = _write_options(format, compression, level, threads, False, separate_overlaps, trace_name, watched)
 

@@ -70,8 +70,8 @@ def add_ops(handle: Any, items: Iterable[Any], first_id: int) -> None:
         fields = tuple(item)
         if len(fields) < 5:
             return
-        name, kind, start, end, thread, *rest = fields
-        shapes, dtypes, site, gpu_ms, output, stack, kernels = (*rest[:7], *(None,) * (7 - len(rest[:7])))
+        name, kind, start, end, thread = fields[:5]
+        shapes, dtypes, site, gpu_ms, output, stack, kernels = (*fields[5:], *(None,) * 7)[:7]
         frames = None
         if stack:
             frames = [str(frame) for frame in stack] if isinstance(stack, (list, tuple)) else [str(stack)]
