@@ -1,0 +1,156 @@
+#!/usr/bin/env python3
+"""Shows what tptrace writes to the real trace readers, and checks what they make of it.
+
+usage: run.py [FOLDER]      FOLDER: what `cargo run --example demo` wrote; made here if not given
+
+Needs setup.sh to have run. Prints a line for each check and ends with `clients: N passed, N failed, N skipped`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+from typing import Any
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+passed = failed = skipped = 0
+
+
+def check(what: str, holds: Any, seen: Any = "") -> None:
+    """One line, and one more in the count."""
+    global passed, failed
+    if holds:
+        passed += 1
+        print(f"ok      {what}")
+    else:
+        failed += 1
+        print(f"FAILED  {what}: {str(seen)[:600]}")
+
+
+@contextlib.contextmanager
+def section(name: str):
+    """A defect of one section must not hide the others."""
+    print(f"-- {name}")
+    try:
+        yield
+    except Exception as error:
+        check(f"{name} ran to its end", False, repr(error))
+
+
+def reader(script: str, *arguments: Any) -> tuple[int, Any]:
+    """Runs one of the scripts here, and answers its exit status and what it saw."""
+    command = ["node"] if script.endswith(".mjs") else [sys.executable]
+    run = subprocess.run(
+        [*command, str(HERE / script), *map(str, arguments)], capture_output=True, text=True, stdin=subprocess.DEVNULL
+    )
+    if run.returncode in (2, 4):
+        raise RuntimeError(run.stderr.strip())
+    return run.returncode, json.loads(run.stdout)
+
+
+def document(path: pathlib.Path) -> Any:
+    data = path.read_bytes()
+    return json.loads(gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data)
+
+
+def slices(path: pathlib.Path) -> int:
+    """Slices that the document draws; Perfetto makes one of each instant too."""
+    return sum(event["ph"] in ("X", "i") for event in document(path)["traceEvents"])
+
+
+def perfetto(path: pathlib.Path, what: str) -> Any:
+    """Opens a file in Perfetto, which must take every event."""
+    status, seen = reader("perfetto.mjs", path)
+    check(f"{what}: Perfetto imports it with no error", status == 0, seen.get("problems") or seen.get("error"))
+    if status in (0, 1):
+        check(f"{what}: no slice is lost", seen["slices"]["total"] == slices(path), (seen["slices"], slices(path)))
+        check(f"{what}: no flow runs backwards", seen["flows"]["backwards"] == 0, seen["flows"])
+    return seen
+
+
+def demo(folder: pathlib.Path) -> None:
+    for rank in range(2):
+        path = folder / f"rank{rank}.pt.trace.json.gz"
+        with section(f"Perfetto, rank {rank}"):
+            seen = perfetto(path, f"rank {rank}")
+            gpu = sum(event.get("cat") in ("kernel", "gpu_memcpy", "gpu_memset") for event in document(path)["traceEvents"])
+            joined = sum(n for join, n in seen["flows"]["joins"].items() if join.startswith("cuda_runtime -> "))
+            check("a flow joins each kernel, copy and fill to its launch", joined == gpu, (seen["flows"], gpu))
+            ops = sum(n for join, n in seen["flows"]["joins"].items() if join.endswith("-> cuda_runtime"))
+            check("and each launch to its op", ops == gpu, seen["flows"])
+            check("counters arrive", seen["counters"], seen["counters"])
+            names = {lane["name"] for lane in seen["lanes"]}
+            check("lanes are named", {"main", "autograd", "stream 7", "stream 20"} <= names, names)
+            check("crossing slices have a lane beside", any("(overlap 1)" in (name or "") for name in names), names)
+            check("processes are named", {p["name"] for p in seen["processes"]} >= {"train.py"}, seen["processes"])
+        with section(f"TensorBoard's plugin, rank {rank}"):
+            status, seen = reader("tensorboard.py", path)
+            check("the plugin parses it and makes its pages", status == 0, seen)
+            check("it lists the steps", seen["steps"] == ["0", "1", "2", "3"], seen["steps"])
+            check("it lists the kernels", seen["kernels"] == 72 and "Kernel" in seen["pages"], seen)
+            check("it sees the GPU of the rank", seen["gpus"] == [rank] and seen["gpu_utilization"][str(rank)] > 0, seen)
+            check("it lists the operators", "aten::linear" in seen["operators"]["by_name"], seen["operators"])
+    with section("HTA, both ranks"):
+        status, seen = reader("hta.py", folder, "--last-step")
+        check("HTA loads the run and every analysis runs", status == 0, seen.get("errors") or seen)
+        check("it finds both ranks", sorted(seen["ranks"]) == ["0", "1"], seen["ranks"])
+        for rank, found in seen["ranks"].items():
+            check(f"rank {rank}: kernels on their streams", found["streams"] == [7, 14, 20] and found["kernels"] == 72, found)
+            check(f"rank {rank}: launches linked to kernels", found["kernels_linked"] == 72, found)
+            check(f"rank {rank}: and kernels to launches", found["launches_linked"] == 80, found)
+            check(f"rank {rank}: iterations", found["iterations"] == [0, 1, 2, 3], found)
+        breakdown = seen["temporal_breakdown"]
+        check("the temporal breakdown has both", len(breakdown) == 2 and all(r["compute_time(us)"] > 0 for r in breakdown), breakdown)
+        kinds = {row["kernel_type"] for row in seen["gpu_kernel_breakdown"]["by_type"]}
+        check("computation, communication and memory are told apart", len(kinds) >= 3, kinds)
+        launches = seen["cuda_kernel_launch_stats"]
+        check("launches have statistics", all(stats["launches"] == 80 for stats in launches.values()), launches)
+        check("no kernel starts before its launch", all(stats["negative_delay"] == 0 for stats in launches.values()), launches)
+    with section("Perfetto, plain format"):
+        perfetto(folder / "plain" / "rank0.json", "plain")
+
+
+def odd(folder: pathlib.Path) -> None:
+    """Traces at the edges, as `cargo run --example odd` writes them."""
+    for path in sorted(folder.glob("*.json")):
+        with section(path.stem):
+            perfetto(path, path.stem)
+    with section("overlapping streams"):
+        moved, kept = (reader("perfetto.mjs", folder / "kept" / name)[1] for name in ("moved.json", "kept.json"))
+        check("slices that cross are lost where they stay", kept["problems"] != [] or kept["slices"]["total"] < 400, kept["slices"])
+        check("and not where they have a lane of their own", moved["problems"] == [] and moved["slices"]["total"] == 401, moved)
+
+
+def example(name: str, folder: pathlib.Path) -> None:
+    subprocess.run(
+        ["cargo", "run", "--quiet", "--release", "--locked", "--example", name, "--", str(folder)],
+        cwd=ROOT,
+        check=True,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+    )
+
+
+def main() -> int:
+    with tempfile.TemporaryDirectory() as scratch:
+        given = len(sys.argv) > 1
+        folder = pathlib.Path(sys.argv[1]) if given else pathlib.Path(scratch, "demo")
+        if not given:
+            example("demo", folder)
+        demo(folder)
+        example("odd", pathlib.Path(scratch, "odd"))
+        odd(pathlib.Path(scratch, "odd"))
+    print(f"clients: {passed} passed, {failed} failed, {skipped} skipped")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    os.environ.pop("RANK", None)
+    sys.exit(main())
