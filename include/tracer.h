@@ -478,7 +478,7 @@ typedef struct tp_write_options {
     int32_t compression;
     // Gzip level from 1 (fastest) to 9 (smallest); 0 for the default, 1.
     int32_t level;
-    // Threads that format and compress, the calling one included; 0 for one per core.
+    // Threads that format and compress, the calling one included, at most 32; 0 for one per core, at most 8.
     uint32_t threads;
     // Must be 0.
     uint32_t reserved;

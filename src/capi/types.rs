@@ -375,7 +375,7 @@ pub struct tp_write_options {
     pub compression: i32,
     /// Gzip level from 1 (fastest) to 9 (smallest); 0 for the default, 1.
     pub level: i32,
-    /// Threads that format and compress, the calling one included; 0 for one per core.
+    /// Threads that format and compress, the calling one included, at most 32; 0 for one per core, at most 8.
     pub threads: u32,
     /// Must be 0.
     pub reserved: u32,

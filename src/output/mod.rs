@@ -18,6 +18,9 @@ use crate::error::{Error, Result};
 use file::Pending;
 use pipeline::Delivery;
 
+/// Threads unless told otherwise: each holds some megabytes, and a disk takes what a few of them make.
+const DEFAULT_THREADS: usize = 8;
+
 /// More would only wait for the one that writes.
 const MAX_THREADS: usize = 32;
 
@@ -42,7 +45,7 @@ pub struct WriteOptions {
     pub level: u32,
     /// Wait until the file and its folder entry are on the disk.
     pub fsync: bool,
-    /// Threads that format and compress, the calling one included; 0 means one per available core.
+    /// Threads that format and compress, the calling one included, at most 32; 0 means one per available core, at most 8.
     pub threads: usize,
 }
 
@@ -120,7 +123,7 @@ where
     M: Fn() -> W + Sync,
 {
     let gzip = match (options.compression, &target) {
-        (Compression::Auto, Target::File(path)) => path.extension().is_some_and(|end| end == "gz"),
+        (Compression::Auto, Target::File(path)) => path.as_os_str().as_encoded_bytes().ends_with(b".gz"),
         (Compression::Auto, Target::Writer(_)) | (Compression::None, _) => false,
         (Compression::Gzip, _) => true,
     };
@@ -129,10 +132,9 @@ where
     }
     let level = gzip.then_some(options.level);
     let threads = match options.threads {
-        0 => std::thread::available_parallelism().map_or(1, usize::from),
-        some => some,
+        0 => std::thread::available_parallelism().map_or(1, usize::from).min(DEFAULT_THREADS),
+        some => some.min(MAX_THREADS),
     };
-    let threads = threads.min(MAX_THREADS);
     let so_far = Progress { total, ..Progress::default() };
     match target {
         Target::Writer(writer) => {

@@ -1,0 +1,42 @@
+//! What our encoder compresses, zlib-rs inflates to the same bytes: one member and nothing after it.
+#![no_main]
+
+use std::io::Read;
+
+use libfuzzer_sys::fuzz_target;
+use tptrace::output::{Compression, Job, Target, WriteOptions, write};
+
+fuzz_target!(|data: &[u8]| {
+    let Some((&head, body)) = data.split_first() else { return };
+    // Repeated as the head says, so that matches run far and blocks fill up.
+    let repeats = 1 + usize::from(head % 64) * 16;
+    let pieces: Vec<&[u8]> = body.chunks(1 + usize::from(head)).collect();
+    let mut jobs = (0..repeats).flat_map(|_| pieces.iter().copied()).collect::<Vec<_>>().into_iter();
+    let expected: Vec<u8> = jobs.as_slice().concat();
+    let options = WriteOptions {
+        compression: Compression::Gzip,
+        level: 1,
+        threads: 1 + usize::from(head % 3),
+        ..WriteOptions::default()
+    };
+    let mut written = Vec::new();
+    write(
+        Target::Writer(&mut written),
+        &options,
+        None,
+        0,
+        || Ok(jobs.next().map(|item| Job { item, units: 0 })),
+        || {
+            |piece: &[u8], out: &mut Vec<u8>| {
+                out.extend_from_slice(piece);
+                Ok(())
+            }
+        },
+    )
+    .expect("written");
+    let mut decoder = flate2::bufread::GzDecoder::new(&written[..]);
+    let mut inflated = Vec::new();
+    decoder.read_to_end(&mut inflated).expect("gzip");
+    assert!(decoder.into_inner().is_empty());
+    assert_eq!(inflated, expected);
+});

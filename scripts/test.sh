@@ -1,0 +1,78 @@
+#!/bin/bash
+# Runs every test there is, and ends with a line that says how many passed, failed and were skipped, and why.
+#
+# usage: bash scripts/test.sh [STEP]...     only these steps; `list` names them
+#
+# Needs Rust, gcc and g++, Python 3 with venv, Node 20 and the package registries. Everything else is installed under
+# target/test and tests/clients/.env; valgrind with apt if this is root, else its runs are skipped.
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+exec </dev/null
+root=$PWD
+scratch=$root/target/test
+export CARGO_TERM_COLOR=never PIP_DISABLE_PIP_VERSION_CHECK=1
+unset RANK TP_RANK WORLD_SIZE TP_WORLD_SIZE TPTRACE_LIBRARY
+target=$(rustc -vV | sed -n 's/^host: //p')
+sanitized() { # sanitized NAME CARGO-ARGUMENT...
+  local name=$1 flags="-Zsanitizer=$1 -Cunsafe-allow-abi-mismatch=sanitizer"
+  shift
+  [ "$name" = thread ] && flags="$flags --cfg tptrace_tsan"
+  # Without optimisation every inlined function of the standard library is compiled here, and so instrumented.
+  TSAN_OPTIONS="suppressions=$root/tests/tsan.supp" CARGO_PROFILE_DEV_OPT_LEVEL=0 RUSTC_BOOTSTRAP=1 RUSTFLAGS="$flags" \
+    cargo test --locked --target "$target" --target-dir "target/$name" "$@"
+}
+venv() { # a fresh environment with the wheel that is built here
+  [ -x "$scratch/venv/bin/tested" ] && return
+  rm -rf "$scratch/venv" "$scratch/wheel" && python3 -m venv "$scratch/venv" &&
+    "$scratch/venv/bin/pip" -q wheel --no-deps -w "$scratch/wheel" ./bindings/python &&
+    ls "$scratch"/wheel/tptrace-*-py3-none-*.whl >/dev/null &&
+    "$scratch/venv/bin/pip" -q install "$scratch"/wheel/*.whl pytest numpy mypy tensorplay==1.0.0 &&
+    printf '#!/bin/sh\n' >"$scratch/venv/bin/tested" && chmod +x "$scratch/venv/bin/tested"
+}
+
+step_fmt() { cargo fmt --all --check; }
+step_clippy() { cargo clippy --locked --all-targets -- -D warnings; }
+step_rust() { cargo test --locked; }
+step_docs() { RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps --quiet; }
+step_tsan() { sanitized thread --lib --test threads; }
+step_asan() { sanitized address --lib --test threads --test documents; }
+step_python() { venv && cd bindings/python && TPTRACE_REQUIRE_TENSORPLAY=1 "$scratch/venv/bin/python" -m pytest -q -p no:cacheprovider; }
+step_mypy() { venv && cd bindings/python && "$scratch/venv/bin/mypy" --cache-dir "$scratch/mypy" src/tptrace; }
+step_clients() { bash tests/clients/setup.sh && python3 tests/clients/run.py; }
+step_readme() { venv && cargo build --release --locked && "$scratch/venv/bin/python" tests/readme.py; }
+step_bench() { venv && cargo bench --locked --bench export -- 20000 1 && "$scratch/venv/bin/python" benches/python_export.py --ops 5000 --rounds 1; }
+
+steps="fmt clippy rust docs tsan asan python mypy clients readme bench"
+[ "${1:-}" = list ] && { echo "$steps"; exit; }
+mkdir -p "$scratch"
+# A wheel of before would hide what changed.
+rm -f "$scratch/venv/bin/tested"
+
+skipped=()
+if ! command -v valgrind >/dev/null; then
+  if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+    echo "installing valgrind with apt"
+    { apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends valgrind; } >"$scratch/apt.log" 2>&1 ||
+      echo "apt could not install it: $scratch/apt.log"
+  fi
+  command -v valgrind >/dev/null || skipped+=("valgrind runs (not installed)")
+fi
+skipped+=("tests on a GPU (none are written yet, and none is needed to build)")
+
+passed=() failed=()
+for step in ${*:-$steps}; do
+  start=$SECONDS
+  echo "== $step"
+  if (set -e; "step_$step") >"$scratch/$step.log" 2>&1; then
+    passed+=("$step")
+    echo "   passed in $((SECONDS - start)) s"
+    grep -hE '^test result: |^clients: |^[0-9]+ passed|^readme: |^Success: ' "$scratch/$step.log" | sed 's/^/   /'
+  else
+    failed+=("$step")
+    echo "   FAILED in $((SECONDS - start)) s, from $scratch/$step.log:"
+    tail -n 60 "$scratch/$step.log" | sed 's/^/   /'
+  fi
+done
+why=$(IFS=';'; echo "${skipped[*]}")
+echo "tests: ${#passed[@]} passed, ${#failed[@]} failed, ${#skipped[@]} skipped (${why//;/; })${failed[*]:+; failed: ${failed[*]}}"
+[ ${#failed[@]} = 0 ]
