@@ -34,6 +34,7 @@ step_fmt() { cargo fmt --all --check; }
 step_clippy() { cargo clippy --locked --all-targets -- -D warnings; }
 step_rust() { cargo test --locked; }
 step_docs() { RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps --quiet; }
+
 step_tsan() { sanitized thread --lib --test threads; }
 step_asan() { sanitized address --lib --test threads --test documents; }
 step_python() { venv && cd bindings/python && TPTRACE_REQUIRE_TENSORPLAY=1 "$scratch/venv/bin/python" -m pytest -q -p no:cacheprovider; }

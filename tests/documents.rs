@@ -116,6 +116,9 @@ fn borrowed(args: &Args) -> Vec<Arg<'_>> {
     args.iter().map(|(key, value)| Arg { key: Text(key), value: value.value() }).collect()
 }
 
+/// Dimensions, ranks, element types.
+type AnyInputs = (Vec<i64>, Vec<u32>, Option<Vec<i32>>);
+
 #[derive(Debug, Clone)]
 struct AnyOp {
     name: Vec<u8>,
@@ -123,7 +126,7 @@ struct AnyOp {
     times: (i64, i64),
     thread_id: u64,
     id: Option<u64>,
-    inputs: Option<(Vec<i64>, Vec<u32>, Option<Vec<i32>>)>,
+    inputs: Option<AnyInputs>,
     gpu_ms: Option<f64>,
     numbers: (i64, i64),
     stack: Vec<Vec<u8>>,

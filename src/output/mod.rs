@@ -1,6 +1,6 @@
 //! Bytes to a file: the pipeline that makes them in parallel and in order, gzip, and the atomic replace.
 //!
-//! The exporter and the merger describe their document as an ordered sequence of jobs. [`write`] runs the
+//! The exporter and the merger describe their document as an ordered sequence of jobs. [`write()`] runs the
 //! jobs on several threads, compresses what they print, and hands the results in order to the target from
 //! the calling thread. Memory is bounded by the number of jobs in flight, not by the document.
 #![forbid(unsafe_code)]
@@ -60,7 +60,7 @@ pub enum Target<'a> {
     /// A file, replaced as a whole once everything was written; on failure the old file stays as it was.
     /// A target that is not a regular file (a pipe, `/dev/stdout`) is written directly.
     File(&'a Path),
-    /// Any writer. It is called on the thread that called [`write`].
+    /// Any writer. It is called on the thread that called [`write()`].
     Writer(&'a mut dyn io::Write),
 }
 
