@@ -185,6 +185,27 @@ inline T sized() {
 // Repeat the exporter that tptrace replaces to the last digit of double arithmetic. For drop-in replacements.
 #define TP_WRITE_AS_REFERENCE 4
 
+// Shift pids by rank x 10,000,000 and change nothing else. For drop-in replacements.
+#define TP_MERGE_VERBATIM 1
+
+// Keep what can be kept of damaged inputs, and tell of the rest, instead of failing.
+#define TP_MERGE_SALVAGE 2
+
+// Wait until the file is on the disk.
+#define TP_MERGE_FSYNC 4
+
+// Move timestamps onto one clock if every input says how; else leave them and warn.
+#define TP_ALIGN_AUTO 0
+
+// Move timestamps by the time bases that the inputs state, comparable or not.
+#define TP_ALIGN_FORCE 1
+
+// Leave timestamps alone.
+#define TP_ALIGN_OFF 2
+
+// Add `offsets_ns` to the timestamps of each input.
+#define TP_ALIGN_OFFSETS 3
+
 // Events of one process, kept in memory until they are written. Opaque.
 //
 // Any thread may use a handle at any time, several at once too, except while it is being freed. NULL is valid in
@@ -453,7 +474,7 @@ typedef struct tp_instant {
 typedef struct tp_progress {
     // Size of this struct in the library's version.
     size_t size;
-    // Work finished. For a trace: events.
+    // Work finished. For a trace: events. For a merge: bytes of input.
     uint64_t done;
     // All the work there is, in the same unit; 0 if unknown.
     uint64_t total;
@@ -493,6 +514,63 @@ typedef struct tp_write_options {
 // Takes `len` bytes of output, on the thread that called the function. Answers 0; anything else ends the write with
 // `TP_STATUS_CALLBACK`.
 typedef int32_t (*tp_output_fn)(const uint8_t *bytes, size_t len, void *user_data);
+
+// Told one sentence, on the thread that called the function. The text is valid during the call.
+typedef void (*tp_message_fn)(struct tp_str message, void *user_data);
+
+// How files are merged. Zero-filled with `size` set is the default.
+typedef struct tp_merge_options {
+    // `sizeof(tp_merge_options)`.
+    size_t size;
+    // `TP_MERGE_` bits.
+    uint32_t flags;
+    // A `TP_ALIGN_` number.
+    int32_t alignment;
+    // For `TP_ALIGN_OFFSETS`: nanoseconds to add, one number for each input.
+    const int64_t *offsets_ns;
+    // How many there are.
+    size_t offset_count;
+    // A `TP_COMPRESSION_` number.
+    int32_t compression;
+    // Gzip level from 1 (fastest) to 9 (smallest); 0 for the default, 1.
+    int32_t level;
+    // Threads, the calling one included, at most 32; 0 for one per core, at most 8.
+    uint32_t threads;
+    // Must be 0.
+    uint32_t reserved;
+    // `traceName` of the merged document; the path if empty.
+    struct tp_str trace_name;
+    // Told how far the merge has come, in bytes of input; may be NULL.
+    tp_progress_fn progress;
+    // Handed to `progress`.
+    void *progress_data;
+    // Told what was odd about the inputs and, with `TP_MERGE_SALVAGE`, damaged; may be NULL.
+    tp_message_fn warn;
+    // Handed to `warn`.
+    void *warn_data;
+} tp_merge_options;
+
+// What a merge did.
+typedef struct tp_merge_report {
+    // `sizeof(tp_merge_report)`, set by the caller.
+    size_t size;
+    // Events of the inputs that were written.
+    uint64_t events;
+    // Damaged events among them, written after repair.
+    uint64_t repaired;
+    // Damaged pieces that could not be kept.
+    uint64_t lost;
+    // Sentences that `warn` was told, or would have been.
+    uint64_t warnings;
+    // How far timestamps of different inputs may be apart, in nanoseconds; UINT64_MAX for unknown.
+    uint64_t uncertainty_ns;
+    // Whether timestamps share one clock now: 1 or 0.
+    uint64_t aligned;
+    // Bytes of the document, before compression.
+    uint64_t bytes;
+    // Bytes of the file.
+    uint64_t written;
+} tp_merge_report;
 
 // Every function of the library. Append-only: members keep their place, and a consumer that was built with a newer
 // header checks `size` before it uses a member (`TP_HAS`). Each member is described at the function of its name.
@@ -571,6 +649,12 @@ typedef struct tp_api {
                                 tp_output_fn output,
                                 void *user_data,
                                 const struct tp_write_options *options);
+    // `tp_trace_merge`
+    tp_status (*trace_merge)(const struct tp_str *paths,
+                             size_t count,
+                             struct tp_str out_path,
+                             const struct tp_merge_options *options,
+                             struct tp_merge_report *report);
 } tp_api;
 
 // It worked.
@@ -785,6 +869,24 @@ tp_status tp_trace_write_to(const struct tp_trace *trace,
                             tp_output_fn output,
                             void *user_data,
                             const struct tp_write_options *options);
+
+// Merges trace files, one for each rank, into one. JSON and gzip are told apart by the bytes of a file, not by its name.
+// The output may be one of the inputs: it is replaced when complete, and as it was on failure.
+//
+// Unless told otherwise, the ranks' processes, lanes and flows are kept apart, processes are named and sorted by rank,
+// and timestamps are moved onto one clock where the files say how.
+//
+// `paths`: `count` of them, read during the call only.
+// `options`: NULL for the defaults.
+// `report`: the caller sets its size; written on success. May be NULL.
+//
+// Any thread. `TP_STATUS_IO`, `TP_STATUS_MALFORMED` and `TP_STATUS_LIMIT` with file and byte offset in the message,
+// `TP_STATUS_CANCELLED`, `TP_STATUS_INVALID_ARGUMENT`.
+tp_status tp_trace_merge(const struct tp_str *paths,
+                         size_t count,
+                         struct tp_str out_path,
+                         const struct tp_merge_options *options,
+                         struct tp_merge_report *report);
 
 #ifdef __cplusplus
 }  // extern "C"

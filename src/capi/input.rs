@@ -5,8 +5,9 @@ use std::mem::{MaybeUninit, size_of};
 use std::path::Path;
 use std::slice;
 
+use super::merge::{tp_merge_options, tp_merge_report};
 use super::status::{Failure, TP_STATUS_UNSUPPORTED};
-use super::types::{tp_arg, tp_str};
+use super::types::*;
 use crate::Text;
 use crate::model::intern::MAX_LEN;
 
@@ -25,12 +26,12 @@ pub(crate) unsafe trait Sized0: Copy {
 macro_rules! sized {
     ($($name:ident = $first:expr),* $(,)?) => {$(
         // SAFETY: repr(C) structs of integers, floats, nullable pointers and texts, with `size` first.
-        unsafe impl Sized0 for super::types::$name {
+        unsafe impl Sized0 for $name {
             const NAME: &'static str = stringify!($name);
             const FIRST: usize = $first;
         }
-        const _: () = assert!(size_of::<super::types::$name>() >= $first);
-        const _: () = assert!(size_of::<super::types::$name>() % 8 == 0);
+        const _: () = assert!(size_of::<$name>() >= $first);
+        const _: () = assert!(size_of::<$name>() % 8 == 0);
     )*};
 }
 
@@ -44,6 +45,8 @@ sized! {
     tp_instant = 64,
     tp_write_options = 64,
     tp_counts = 112,
+    tp_merge_options = 96,
+    tp_merge_report = 72,
 }
 
 /// Copies a caller's struct into a zeroed one of this version: older callers leave the new members zero, newer ones
@@ -107,6 +110,36 @@ unsafe fn other_size<T: Sized0>(from: *const T, size: usize) -> Answer<T> {
     unsafe {
         local.as_mut_ptr().cast::<u8>().copy_from_nonoverlapping(bytes.as_ptr(), known);
         Ok(local.assume_init())
+    }
+}
+
+/// Checks the size that a caller set in a struct for results.
+///
+/// # Safety
+/// `out` points to a struct that starts with its size.
+pub(crate) unsafe fn check_out<T: Sized0>(out: *mut T) -> Answer<usize> {
+    if out.is_null() {
+        return Err(Failure::invalid("out is NULL"));
+    }
+    // SAFETY: the struct starts with its size; it may be unaligned.
+    let size = unsafe { out.cast::<usize>().read_unaligned() };
+    if size < T::FIRST || size > 1 << 16 {
+        return Err(Failure::invalid(format!("{name}.size is {size}: set it to sizeof({name})", name = T::NAME)));
+    }
+    Ok(size)
+}
+
+/// Writes as much of a result as the caller's struct has room for; what it has beyond ours becomes zero. Its size stays.
+///
+/// # Safety
+/// [`check_out`] has approved of `out`.
+pub(crate) unsafe fn write_out<T: Sized0>(out: *mut T, told: T) {
+    // SAFETY: the caller vouches for as many bytes as the size says, which is at most 64 KiB.
+    unsafe {
+        let size = out.cast::<usize>().read_unaligned();
+        out.cast::<u8>().write_bytes(0, size);
+        out.cast::<u8>().copy_from_nonoverlapping((&raw const told).cast(), size.min(size_of::<T>()));
+        out.cast::<usize>().write_unaligned(size);
     }
 }
 

@@ -17,6 +17,8 @@ pub mod add;
 
 pub mod write;
 
+pub mod merge;
+
 pub mod table;
 
 mod fork;

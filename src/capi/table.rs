@@ -3,6 +3,7 @@
 use std::ffi::{c_char, c_void};
 
 use super::add::*;
+use super::merge::*;
 use super::status::{tp_status, tp_status_name};
 use super::trace::*;
 use super::types::*;
@@ -95,6 +96,14 @@ pub struct tp_api {
         user_data: *mut c_void,
         options: *const tp_write_options,
     ) -> tp_status,
+    /// `tp_trace_merge`
+    pub trace_merge: unsafe extern "C" fn(
+        paths: *const tp_str,
+        count: usize,
+        out_path: tp_str,
+        options: *const tp_merge_options,
+        report: *mut tp_merge_report,
+    ) -> tp_status,
 }
 
 /// The table, found by name once the library is loaded: `dlsym(library, "tp_api_v1")`.
@@ -127,4 +136,5 @@ pub static tp_api_v1: tp_api = tp_api {
     trace_add_instants: tp_trace_add_instants,
     trace_write: tp_trace_write,
     trace_write_to: tp_trace_write_to,
+    trace_merge: tp_trace_merge,
 };

@@ -4,7 +4,7 @@ use std::ffi::{CStr, c_char};
 
 use super::fork;
 use super::guard::guard;
-use super::input::{owned, sized};
+use super::input::{check_out, owned, sized, write_out};
 use super::status::{Failure, TP_STATUS_FORKED, TP_STATUS_UNAVAILABLE, last, tp_status};
 use super::types::{
     TP_CLOCK_MONOTONIC, TP_CLOCK_REALTIME, TP_CLOCK_UNKNOWN, TP_TRACE_HAS_BASE, tp_counts, tp_str, tp_trace_options,
@@ -186,15 +186,8 @@ pub unsafe extern "C" fn tp_trace_counts(trace: *const tp_trace, out: *mut tp_co
     guard(|| {
         // SAFETY: the caller vouches for the handle.
         let trace = unsafe { live(trace) }?;
-        if out.is_null() {
-            return Err(Failure::invalid("out is NULL"));
-        }
-        // SAFETY: the struct starts with its size; it may be unaligned.
-        let size = unsafe { out.cast::<usize>().read_unaligned() };
-        let smallest = <tp_counts as super::input::Sized0>::FIRST;
-        if size < smallest || size > 1 << 16 {
-            return Err(Failure::invalid(format!("tp_counts.size is {size}: set it to sizeof(tp_counts)")));
-        }
+        // SAFETY: the caller vouches for the struct.
+        let size = unsafe { check_out(out) }?;
         let counts = trace.counts();
         let told = tp_counts {
             size,
@@ -212,12 +205,8 @@ pub unsafe extern "C" fn tp_trace_counts(trace: *const tp_trace, out: *mut tp_co
             flows_dropped: counts.flows_dropped,
             memory: trace.memory() as u64,
         };
-        // SAFETY: the caller vouches for `size` bytes; what a newer header has beyond ours becomes zero.
-        unsafe {
-            out.cast::<u8>().write_bytes(0, size);
-            let known = size.min(size_of::<tp_counts>());
-            out.cast::<u8>().copy_from_nonoverlapping((&raw const told).cast(), known);
-        }
+        // SAFETY: checked above.
+        unsafe { write_out(out, told) };
         Ok(())
     })
 }

@@ -344,7 +344,7 @@ pub const TP_WRITE_AS_REFERENCE: u32 = 4;
 pub struct tp_progress {
     /// Size of this struct in the library's version.
     pub size: usize,
-    /// Work finished. For a trace: events.
+    /// Work finished. For a trace: events. For a merge: bytes of input.
     pub done: u64,
     /// All the work there is, in the same unit; 0 if unknown.
     pub total: u64,

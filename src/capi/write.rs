@@ -12,14 +12,16 @@ use crate::output::{Compression, Progress, Target, WriteOptions};
 use crate::{Error, ExportOptions, Format};
 
 /// The caller's progress callback.
-struct Watcher {
-    call: tp_progress_fn,
-    data: *mut c_void,
+pub(crate) struct Watcher {
+    pub(crate) call: tp_progress_fn,
+    pub(crate) data: *mut c_void,
 }
 
 impl Watcher {
+    pub(crate) const NONE: Self = Self { call: None, data: std::ptr::null_mut() };
+
     /// Whether to go on.
-    fn tell(&self, progress: &Progress) -> bool {
+    pub(crate) fn tell(&self, progress: &Progress) -> bool {
         let Some(call) = self.call else { return true };
         let told = tp_progress {
             size: size_of::<tp_progress>(),
@@ -57,12 +59,27 @@ impl io::Write for CallbackWriter {
     }
 }
 
+/// What the numbers for compression and level stand for.
+pub(crate) fn compression(compression: i32, level: i32) -> Result<(Compression, u32), Failure> {
+    let compression = match compression {
+        TP_COMPRESSION_AUTO => Compression::Auto,
+        TP_COMPRESSION_NONE => Compression::None,
+        TP_COMPRESSION_GZIP => Compression::Gzip,
+        other => return Err(Failure::invalid(format!("compression {other} is not a TP_COMPRESSION_ number"))),
+    };
+    match level {
+        0 => Ok((compression, WriteOptions::default().level)),
+        level @ 1..=9 => Ok((compression, level as u32)),
+        other => Err(Failure::invalid(format!("level {other} is not a gzip level from 1 to 9"))),
+    }
+}
+
 /// # Safety
 /// `from` is NULL or as [`sized`], and its texts are readable.
 unsafe fn options(from: *const tp_write_options) -> Result<(ExportOptions, Watcher), Failure> {
     let mut export = ExportOptions::default();
     if from.is_null() {
-        return Ok((export, Watcher { call: None, data: std::ptr::null_mut() }));
+        return Ok((export, Watcher::NONE));
     }
     // SAFETY: the caller vouches for the struct.
     let given = unsafe { sized(from) }?;
@@ -71,17 +88,7 @@ unsafe fn options(from: *const tp_write_options) -> Result<(ExportOptions, Watch
         TP_FORMAT_TORCH => Format::Torch,
         other => return Err(Failure::invalid(format!("format {other} is not a TP_FORMAT_ number"))),
     };
-    let compression = match given.compression {
-        TP_COMPRESSION_AUTO => Compression::Auto,
-        TP_COMPRESSION_NONE => Compression::None,
-        TP_COMPRESSION_GZIP => Compression::Gzip,
-        other => return Err(Failure::invalid(format!("compression {other} is not a TP_COMPRESSION_ number"))),
-    };
-    let level = match given.level {
-        0 => WriteOptions::default().level,
-        level @ 1..=9 => level as u32,
-        other => return Err(Failure::invalid(format!("level {other} is not a gzip level from 1 to 9"))),
-    };
+    let (compression, level) = self::compression(given.compression, given.level)?;
     let known = TP_WRITE_FSYNC | TP_WRITE_KEEP_OVERLAPS | TP_WRITE_AS_REFERENCE;
     if given.flags & !known != 0 || given.reserved != 0 {
         return Err(Failure::invalid(format!("flags {:#x}: unknown bits", given.flags)));

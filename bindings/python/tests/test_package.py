@@ -28,6 +28,8 @@ STRUCTS = {
     "tp_progress": _library.Progress,
     "tp_write_options": _library.WriteOptions,
     "tp_counts": _library.Counts,
+    "tp_merge_options": _library.MergeOptions,
+    "tp_merge_report": _library.MergeReport,
 }
 
 

@@ -1,5 +1,6 @@
 """Write GPU and CPU traces that every trace viewer opens."""
 
+from ._callbacks import Progress
 from ._dropin import export_chrome_trace
 from ._errors import (
     CallbackError,
@@ -16,7 +17,8 @@ from ._errors import (
     UnsupportedError,
 )
 from ._library import lib as _lib
-from ._trace import Counts, Progress, Trace, now_ns
+from ._merge import MergeReport, MergeWarning, merge_distributed_traces, merge_traces
+from ._trace import Counts, Trace, now_ns
 
 __version__: str = _lib.tp_version().decode()
 
@@ -32,10 +34,14 @@ __all__ = [
     "LimitError",
     "MalformedError",
     "MemoryExhaustedError",
+    "MergeReport",
+    "MergeWarning",
     "Progress",
     "Trace",
     "TptraceError",
     "UnsupportedError",
     "export_chrome_trace",
+    "merge_distributed_traces",
+    "merge_traces",
     "now_ns",
 ]

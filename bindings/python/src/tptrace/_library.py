@@ -213,6 +213,46 @@ class Counts(Sized):
     ]
 
 
+MESSAGE = ctypes.CFUNCTYPE(None, Str, c_void_p)
+
+
+class MergeOptions(Sized):
+    """tp_merge_options"""
+
+    _fields_ = [
+        ("size", c_size_t),
+        ("flags", c_uint32),
+        ("alignment", c_int32),
+        ("offsets_ns", POINTER(c_int64)),
+        ("offset_count", c_size_t),
+        ("compression", c_int32),
+        ("level", c_int32),
+        ("threads", c_uint32),
+        ("reserved", c_uint32),
+        ("trace_name", Str),
+        ("progress", PROGRESS),
+        ("progress_data", c_void_p),
+        ("warn", MESSAGE),
+        ("warn_data", c_void_p),
+    ]
+
+
+class MergeReport(Sized):
+    """tp_merge_report"""
+
+    _fields_ = [
+        ("size", c_size_t),
+        ("events", c_uint64),
+        ("repaired", c_uint64),
+        ("lost", c_uint64),
+        ("warnings", c_uint64),
+        ("uncertainty_ns", c_uint64),
+        ("aligned", c_uint64),
+        ("bytes", c_uint64),
+        ("written", c_uint64),
+    ]
+
+
 HANDLE = c_void_p
 
 PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
@@ -236,6 +276,7 @@ PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
     "tp_trace_add_instant": (c_int32, [HANDLE, POINTER(Instant)]),
     "tp_trace_write": (c_int32, [HANDLE, Str, POINTER(WriteOptions)]),
     "tp_trace_write_to": (c_int32, [HANDLE, OUTPUT, c_void_p, POINTER(WriteOptions)]),
+    "tp_trace_merge": (c_int32, [POINTER(Str), c_size_t, Str, POINTER(MergeOptions), POINTER(MergeReport)]),
 }
 
 # Called with the GIL held, on the objects themselves.

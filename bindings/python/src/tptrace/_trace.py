@@ -12,6 +12,7 @@ from typing import Any, BinaryIO, NamedTuple, Optional, Union
 
 from . import _library as c
 from . import _structs, _tuples
+from ._callbacks import Progress, Watched
 from ._errors import ClosedError
 from ._structs import Value
 
@@ -43,46 +44,9 @@ class Counts(NamedTuple):
     """Bytes that events and texts take."""
 
 
-class Progress(NamedTuple):
-    """How far a write has come."""
-
-    done: int
-    """Events written."""
-    total: int
-    """Events in all."""
-    bytes: int
-    """Bytes of document made so far, before compression."""
-    written: int
-    """Bytes handed to the target so far."""
-
-
 def now_ns() -> int:
     """The time now on the clock that traces use by default, in nanoseconds: CLOCK_MONOTONIC, as time.perf_counter_ns."""
     return int(c.lib.tp_now_ns())
-
-
-class _Watched:
-    """Callbacks behind C functions: what they raise waits until the library has returned."""
-
-    def __init__(self, progress: Optional[Callable[[Progress], Any]]) -> None:
-        self.raised: Optional[BaseException] = None
-        self._progress = progress
-        self.progress = c.PROGRESS(self._tell) if progress is not None else c.PROGRESS()
-
-    def _tell(self, state: Any, _: Any) -> int:
-        try:
-            assert self._progress is not None
-            at = state.contents
-            # Only False cancels: a callback that answers nothing goes on.
-            return int(self._progress(Progress(at.done, at.total, at.bytes, at.written)) is False)
-        except BaseException as error:
-            self.raised = error
-            return 1
-
-    def finish(self, status: int) -> None:
-        if self.raised is not None:
-            raise self.raised
-        c.check(status)
 
 
 class Trace:
@@ -426,7 +390,7 @@ class Trace:
             trace_name: `traceName` in the torch format; the path if not given.
             progress: called now and then with a Progress on this thread; answers False to cancel.
         """
-        watched = _Watched(progress)
+        watched = Watched(progress)
         options = _write_options(format, compression, level, threads, fsync, separate_overlaps, trace_name, watched)
         with self._using() as handle:
             watched.finish(c.lib.tp_trace_write(handle, c.path_str(path), options))
@@ -446,7 +410,7 @@ class Trace:
     ) -> None:
         """Hands the document piece by piece, as bytes, to a binary file object or to a function. As `write`."""
         take: Callable[[bytes], Any] = target.write if hasattr(target, "write") else target
-        watched = _Watched(progress)
+        watched = Watched(progress)
         options = _write_options(format, compression, level, threads, False, separate_overlaps, trace_name, watched)
 
         def put(piece: Any, size: int, _: Any) -> int:
@@ -475,7 +439,7 @@ def _write_options(
     fsync: bool,
     separate_overlaps: bool,
     trace_name: Optional[str],
-    watched: _Watched,
+    watched: Watched,
 ) -> c.WriteOptions:
     made = c.WriteOptions(
         flags=(1 if fsync else 0) | (0 if separate_overlaps else 2),

@@ -1,0 +1,146 @@
+//! What stands around the merged events.
+
+use super::document::Member;
+use super::json::quote;
+use super::lanes::{default_sort, sort_index};
+use super::plan::{Part, Plan};
+
+fn pair(out: &mut Vec<u8>, key: &str, value: &[u8]) {
+    quote(out, key);
+    out.extend_from_slice(b": ");
+    out.extend_from_slice(value);
+    out.extend_from_slice(b",\n");
+}
+
+/// The first input that says something of a key.
+fn first<'p>(plan: &'p Plan<'_>, key: &str) -> Option<&'p [u8]> {
+    plan.parts.iter().find_map(|part| part.input.document.get(key))
+}
+
+fn list(numbers: impl Iterator<Item = i64>) -> String {
+    let texts: Vec<String> = numbers.map(|number| number.to_string()).collect();
+    format!("[{}]", texts.join(", "))
+}
+
+/// From the brace to the list of ranks.
+pub(super) fn start(plan: &Plan<'_>, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"{\n");
+    let ranks = list(plan.parts.iter().map(|part| part.rank));
+    if plan.options.verbatim {
+        pair(out, "displayTimeUnit", b"\"ns\"");
+        pair(out, "distributedInfo", format!("{{\"merged_ranks\": {ranks}}}").as_bytes());
+        let mut name = Vec::new();
+        quote(&mut name, &plan.trace_name);
+        pair(out, "traceName", &name);
+        return;
+    }
+    for key in ["schemaVersion", "displayTimeUnit", "deviceProperties"] {
+        if let Some(value) = first(plan, key) {
+            pair(out, key, value);
+        }
+    }
+    let mut name = Vec::new();
+    quote(&mut name, &plan.trace_name);
+    pair(out, "traceName", &name);
+    let world = plan.parts.iter().filter_map(|part| part.input.world_size).max();
+    let world = world.map_or(String::new(), |world| format!(", \"world_size\": {world}"));
+    let missing = if plan.missing.is_empty() {
+        String::new()
+    } else {
+        format!(", \"missing_ranks\": {}", list(plan.missing.iter().copied()))
+    };
+    pair(out, "distributedInfo", format!("{{\"merged_ranks\": {ranks}{world}{missing}}}").as_bytes());
+    if let Some(base) = plan.aligned.base {
+        pair(out, "baseTimeNanoseconds", base.to_string().as_bytes());
+    }
+    let mut own = format!("{{\"version\": \"{}\", ", env!("CARGO_PKG_VERSION")).into_bytes();
+    if let Some(base) = plan.aligned.base {
+        let domain = plan.aligned.domain;
+        own.extend_from_slice(format!("\"clock\": {{\"domain\": \"{domain}\", \"base_ns\": {base}}}, ").as_bytes());
+    }
+    own.extend_from_slice(format!("\"merge\": {{\"aligned\": {}, ", plan.aligned.aligned).as_bytes());
+    if let Some(uncertainty) = plan.aligned.uncertainty {
+        own.extend_from_slice(format!("\"uncertainty_ns\": {uncertainty}, ").as_bytes());
+    }
+    own.extend_from_slice(b"\"warnings\": [");
+    for (index, warning) in plan.warnings.iter().enumerate() {
+        if index > 0 {
+            own.extend_from_slice(b", ");
+        }
+        quote(&mut own, warning);
+    }
+    own.extend_from_slice(b"]}}");
+    pair(out, "tptrace", &own);
+    out.extend_from_slice(b"\"ranks\": [");
+}
+
+/// What one input says of itself, as it says it.
+pub(super) fn about(plan: &Plan<'_>, index: usize, out: &mut Vec<u8>) {
+    let part = &plan.parts[index];
+    out.extend_from_slice(if index > 0 { b",\n" } else { b"\n" });
+    out.extend_from_slice(format!("{{\"rank\": {}, \"file\": ", part.rank).as_bytes());
+    quote(out, &part.input.stored.name.to_string_lossy());
+    let (offset, base) = (part.offset, part.block.base);
+    out.extend_from_slice(format!(", \"offset_ns\": {offset}, \"pid_base\": {base}, \"metadata\": {{").as_bytes());
+    let members = &part.input.document.members;
+    // Of a key that occurs twice, the last value, as parsers have it.
+    let last = |index: usize, key: &str| members[index + 1..].iter().all(|(other, _)| other != key);
+    let kept: Vec<&Member> =
+        members.iter().enumerate().filter(|(index, (key, _))| last(*index, key)).map(|(_, member)| member).collect();
+    for (index, (key, value)) in kept.into_iter().enumerate() {
+        if index > 0 {
+            out.extend_from_slice(b", ");
+        }
+        quote(out, key);
+        out.extend_from_slice(b": ");
+        out.extend_from_slice(value);
+    }
+    out.extend_from_slice(b"}}");
+}
+
+/// The bracket that opens the events.
+pub(super) fn open(plan: &Plan<'_>, out: &mut Vec<u8>) {
+    if !plan.options.verbatim {
+        out.extend_from_slice(b"\n],\n");
+    }
+    out.extend_from_slice(b"\"traceEvents\": [\n");
+}
+
+/// Names and sort indices of processes whose events gave none, and the end. `first`: no event was written yet.
+pub(super) fn close(plan: &Plan<'_>, mut first: bool, out: &mut Vec<u8>) {
+    let parts: &[Part<'_>] = if plan.options.verbatim { &[] } else { &plan.parts };
+    for part in parts {
+        let place = plan.place(part);
+        for (pid, process) in part.lanes.processes() {
+            let rank = part.rank;
+            let text = process.text.as_deref();
+            if !process.named {
+                let name = match text {
+                    Some("") | None => format!("rank {rank}"),
+                    Some(text) => format!("rank {rank}: {text}"),
+                };
+                event(out, &mut first, "process_name", pid, "name", &|out| quote(out, &name));
+            }
+            if !process.sorted {
+                let old = default_sort(process.gpu, part.lanes.old_pid(pid), text.is_some());
+                let index = sort_index(place, plan.parts.len(), old);
+                event(out, &mut first, "process_sort_index", pid, "sort_index", &|out| {
+                    out.extend_from_slice(index.to_string().as_bytes());
+                });
+            }
+        }
+    }
+    out.extend_from_slice(b"\n]}\n");
+}
+
+fn event(out: &mut Vec<u8>, first: &mut bool, name: &str, pid: u64, key: &str, value: &dyn Fn(&mut Vec<u8>)) {
+    if !std::mem::replace(first, false) {
+        out.extend_from_slice(b",\n");
+    }
+    let start = format!(
+        "{{\"ph\": \"M\", \"name\": \"{name}\", \"pid\": {pid}, \"tid\": 0, \"ts\": 0, \"args\": {{\"{key}\": "
+    );
+    out.extend_from_slice(start.as_bytes());
+    value(out);
+    out.extend_from_slice(b"}}");
+}

@@ -1,0 +1,96 @@
+//! What a merge is asked to do.
+
+use std::io::Read;
+use std::path::PathBuf;
+
+use crate::error::{Error, Result};
+use crate::output::WriteOptions;
+
+/// One document to merge.
+pub enum Input {
+    /// A file: JSON or gzip, told apart by its bytes. A pipe is copied to a temporary file first.
+    Path(PathBuf),
+    /// Any reader, such as standard input; copied to a temporary file first, since a merge reads twice.
+    Reader {
+        /// What messages call it.
+        name: String,
+        /// Where the bytes come from.
+        reader: Box<dyn Read + Send>,
+    },
+}
+
+impl From<PathBuf> for Input {
+    fn from(path: PathBuf) -> Self {
+        Input::Path(path)
+    }
+}
+
+impl From<&str> for Input {
+    fn from(path: &str) -> Self {
+        Input::Path(path.into())
+    }
+}
+
+/// Whether timestamps are moved so that the inputs share one clock.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Alignment {
+    /// Move them when every input says how and the offsets are plausible; else leave them and warn.
+    #[default]
+    Auto,
+    /// Move them by the time bases that the inputs state, comparable or not. Every input must state one.
+    Force,
+    /// Leave them.
+    Off,
+    /// Add this many nanoseconds to every timestamp of each input, in the order of the inputs.
+    Offsets(Vec<i64>),
+}
+
+/// Bounds that keep memory small whatever the inputs hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of one event; 4 MiB by default.
+    pub event_bytes: usize,
+    /// Bytes of one input's metadata (everything but its events); 16 MiB by default.
+    pub metadata_bytes: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { event_bytes: 4 << 20, metadata_bytes: 16 << 20 }
+    }
+}
+
+/// How inputs are merged.
+#[derive(Debug, Clone, Default)]
+pub struct MergeOptions {
+    /// Do exactly what the merger that this replaces does: shift pids by rank x 10,000,000 and nothing else. Excludes
+    /// every other alignment than [`Alignment::Auto`], which it ignores.
+    pub verbatim: bool,
+    /// What happens to timestamps.
+    pub alignment: Alignment,
+    /// Keep what can be kept of damaged inputs, and report the rest, instead of failing.
+    pub salvage: bool,
+    /// `traceName` of the document; by default the target's path.
+    pub trace_name: Option<String>,
+    /// Memory bounds.
+    pub limits: Limits,
+    /// Compression, threads and durability.
+    pub write: WriteOptions,
+}
+
+impl MergeOptions {
+    pub(super) fn check(&self, inputs: usize) -> Result<()> {
+        if self.verbatim && self.alignment != Alignment::Auto {
+            return Err(Error::invalid("a verbatim merge leaves timestamps alone: it excludes alignment"));
+        }
+        if let Alignment::Offsets(offsets) = &self.alignment
+            && offsets.len() != inputs
+        {
+            return Err(Error::invalid(format!(
+                "{} clock offsets were given for {inputs} inputs; give one for each",
+                offsets.len()
+            )));
+        }
+        Ok(())
+    }
+}

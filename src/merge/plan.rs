@@ -1,0 +1,183 @@
+//! Everything that is settled before the first event is read, and what is learned while they are.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use super::clock::{self, Aligned};
+use super::document::Shape;
+use super::ids::Ids;
+use super::lanes::{self, Block, Lanes};
+use super::options::MergeOptions;
+use super::order::Order;
+use super::report::{InputReport, MergeReport};
+use super::survey::Surveyed;
+use crate::error::Result;
+use crate::output::Written;
+use crate::sync::{Mutex, lock};
+
+/// Sentences about damage that are kept for one input.
+const MAX_DAMAGE: usize = 8;
+
+/// One input, and how its events change.
+#[derive(Debug)]
+pub(super) struct Part<'a> {
+    pub(super) input: Surveyed<'a>,
+    /// As stated, else the position among the inputs.
+    pub(super) rank: i64,
+    pub(super) position: usize,
+    pub(super) offset: i64,
+    pub(super) ids: Ids,
+    pub(super) lanes: Lanes,
+    pub(super) block: Block,
+    tally: Tally,
+}
+
+/// What was met while the events of an input were read.
+#[derive(Debug, Default)]
+struct Tally {
+    kept: AtomicU64,
+    repaired: AtomicU64,
+    lost: AtomicU64,
+    damage: Mutex<Vec<String>>,
+}
+
+impl Part<'_> {
+    /// Counts events of one block.
+    pub(super) fn count(&self, kept: u64, repaired: u64, lost: u64) {
+        self.tally.kept.fetch_add(kept, Ordering::Relaxed);
+        self.tally.repaired.fetch_add(repaired, Ordering::Relaxed);
+        self.tally.lost.fetch_add(lost, Ordering::Relaxed);
+    }
+
+    /// Notes damage that salvage passed by.
+    pub(super) fn damaged(&self, what: String) {
+        let mut damage = lock(&self.tally.damage);
+        if damage.len() < MAX_DAMAGE {
+            damage.push(what);
+        }
+    }
+}
+
+/// A merge with all decisions made.
+#[derive(Debug)]
+pub(super) struct Plan<'a> {
+    pub(super) parts: Vec<Part<'a>>,
+    pub(super) options: &'a MergeOptions,
+    pub(super) trace_name: String,
+    pub(super) aligned: Aligned,
+    pub(super) warnings: Vec<String>,
+    pub(super) missing: Vec<i64>,
+    pub(super) duplicates: Vec<i64>,
+    pub(super) order: Arc<Order>,
+    guessed_wrong: AtomicBool,
+}
+
+impl<'a> Plan<'a> {
+    pub(super) fn new(inputs: Vec<Surveyed<'a>>, trace_name: String, options: &'a MergeOptions) -> Result<Self> {
+        let count = inputs.len();
+        let ranks: Vec<i64> = (0..).zip(&inputs).map(|(position, input)| input.rank.unwrap_or(position)).collect();
+        let clocks: Vec<(PathBuf, clock::Clock)> =
+            inputs.iter().map(|input| (input.stored.name.clone(), input.clock.clone())).collect();
+        let (mut aligned, blocks) = if options.verbatim {
+            let none = Aligned { offsets: vec![0; count], domain: "unknown", ..Aligned::default() };
+            (none, vec![Block { base: 0, size: 0 }; count])
+        } else {
+            (clock::align(&clocks, &options.alignment)?, lanes::blocks(&ranks)?)
+        };
+        let mut warnings = std::mem::take(&mut aligned.warnings);
+        let mut sorted = ranks.clone();
+        sorted.sort_unstable();
+        let mut duplicates: Vec<i64> =
+            sorted.windows(2).filter(|pair| pair[0] == pair[1]).map(|pair| pair[0]).collect();
+        duplicates.dedup();
+        let names = |rank: i64| -> Vec<String> {
+            let claims = ranks.iter().zip(&clocks).filter(|&(&known, _)| known == rank);
+            claims.map(|(_, (path, _))| path.display().to_string()).collect()
+        };
+        for &rank in &duplicates {
+            warnings.push(format!("several inputs are of rank {rank}: {}", names(rank).join(", ")));
+        }
+        let world = inputs.iter().filter_map(|input| input.world_size).max().unwrap_or(0).min(1 << 20);
+        let missing: Vec<i64> = (0..world).filter(|rank| sorted.binary_search(rank).is_err()).collect();
+        if !missing.is_empty() && count > 1 {
+            let some: Vec<String> = missing.iter().take(16).map(i64::to_string).collect();
+            let more = if missing.len() > 16 { format!(" and {} more", missing.len() - 16) } else { String::new() };
+            warnings.push(format!("of {world} ranks these are missing: {}{more}", some.join(", ")));
+        }
+        let parts = inputs
+            .into_iter()
+            .zip(ranks.iter().zip(&aligned.offsets).zip(&blocks))
+            .enumerate()
+            .map(|(position, (input, ((&rank, &offset), &block)))| Part {
+                input,
+                rank,
+                position,
+                offset,
+                ids: Ids { position: position as u64, count: count as u64 },
+                lanes: Lanes::new(block),
+                block,
+                tally: Tally::default(),
+            })
+            .collect();
+        Ok(Self {
+            parts,
+            options,
+            trace_name,
+            aligned,
+            warnings,
+            missing,
+            duplicates,
+            order: Order::new(),
+            guessed_wrong: AtomicBool::new(false),
+        })
+    }
+
+    /// The sorted rank order of a part: its place among the ranks.
+    pub(super) fn place(&self, part: &Part<'_>) -> usize {
+        self.parts.iter().filter(|other| (other.rank, other.position) < (part.rank, part.position)).count()
+    }
+
+    /// Bytes of input, if they are those of the documents.
+    pub(super) fn bytes(&self) -> u64 {
+        let plain = self.parts.iter().all(|part| !part.input.document.gzip && part.input.document.shape != Shape::Bare);
+        if plain { self.parts.iter().map(|part| part.input.stored.size).sum() } else { 0 }
+    }
+
+    /// Notes that the end of an input was guessed wrongly.
+    pub(super) fn note_wrong_guess(&self) {
+        self.guessed_wrong.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn guessed_wrong(&self) -> bool {
+        self.guessed_wrong.load(Ordering::Relaxed)
+    }
+
+    /// What the merge did.
+    pub(super) fn report(&self, written: Written) -> MergeReport {
+        let mut ranks: Vec<i64> = self.parts.iter().map(|part| part.rank).collect();
+        ranks.sort_unstable();
+        ranks.dedup();
+        let input = |part: &Part<'_>| InputReport {
+            path: part.input.stored.name.clone(),
+            rank: part.rank,
+            rank_stated: part.input.rank.is_some(),
+            offset_ns: part.offset,
+            pid_base: part.block.base,
+            kept: part.tally.kept.load(Ordering::Relaxed),
+            repaired: part.tally.repaired.load(Ordering::Relaxed),
+            lost: part.tally.lost.load(Ordering::Relaxed),
+            damage: lock(&part.tally.damage).clone(),
+        };
+        MergeReport {
+            inputs: self.parts.iter().map(input).collect(),
+            warnings: self.warnings.clone(),
+            aligned: self.aligned.aligned,
+            uncertainty_ns: self.aligned.uncertainty,
+            ranks,
+            missing_ranks: self.missing.clone(),
+            duplicate_ranks: self.duplicates.clone(),
+            written,
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! What a merge did.
+
+use std::path::PathBuf;
+
+use crate::output::Written;
+
+/// What became of one input.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct InputReport {
+    /// The input, or the name of its reader.
+    pub path: PathBuf,
+    /// Its rank as stated, or its position among the inputs.
+    pub rank: i64,
+    /// Whether the document states the rank.
+    pub rank_stated: bool,
+    /// Nanoseconds added to its timestamps.
+    pub offset_ns: i64,
+    /// Added to its pids.
+    pub pid_base: u64,
+    /// Events written, with changes or without.
+    pub kept: u64,
+    /// Damaged events written after repair.
+    pub repaired: u64,
+    /// Damaged pieces that could not be kept.
+    pub lost: u64,
+    /// What was damaged, with byte offsets; at most a few sentences.
+    pub damage: Vec<String>,
+}
+
+/// What a merge did.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct MergeReport {
+    /// One entry an input, in their order.
+    pub inputs: Vec<InputReport>,
+    /// Sentences for the user; each names the files that it is about.
+    pub warnings: Vec<String>,
+    /// Whether timestamps were moved onto one clock (also when every offset is 0).
+    pub aligned: bool,
+    /// How far timestamps of different inputs may be apart, in nanoseconds, where the inputs say so.
+    pub uncertainty_ns: Option<u64>,
+    /// Ranks found, sorted.
+    pub ranks: Vec<i64>,
+    /// Ranks below the stated world size that no input has.
+    pub missing_ranks: Vec<i64>,
+    /// Ranks that several inputs claim.
+    pub duplicate_ranks: Vec<i64>,
+    /// Bytes written.
+    pub written: Written,
+}
+
+impl MergeReport {
+    /// Events written.
+    pub fn kept(&self) -> u64 {
+        self.inputs.iter().map(|input| input.kept).sum()
+    }
+
+    /// Damaged events written after repair.
+    pub fn repaired(&self) -> u64 {
+        self.inputs.iter().map(|input| input.repaired).sum()
+    }
+
+    /// Damaged pieces that could not be kept.
+    pub fn lost(&self) -> u64 {
+        self.inputs.iter().map(|input| input.lost).sum()
+    }
+}

@@ -1,0 +1,311 @@
+//! Events checked, and changed where the plan says so; all else is copied byte for byte.
+
+use std::collections::BTreeMap;
+
+use super::blocks::{Block, Piece};
+use super::clock::shift_ts;
+use super::document::{malformed, member};
+use super::event::{Elements, Event, Span};
+use super::json::{self, Bad, PAD};
+use super::lanes::{Process, sort_index};
+use super::order::Ticket;
+use super::plan::{Part, Plan};
+use super::pyint::python_int;
+use super::{head, repair};
+use crate::error::{Error, Result};
+
+/// Changes of one event: pid, tid, ts, three ids, one argument.
+const MAX_EDITS: usize = 8;
+
+/// Makes the pieces of a document for one thread.
+pub(super) struct Rewriter<'p, 'a> {
+    plan: &'p Plan<'a>,
+    /// The new texts of one event's edits, one after the other.
+    texts: Vec<u8>,
+    /// What this block says of processes.
+    seen: BTreeMap<u64, Process>,
+    last_seen: Option<(u64, bool)>,
+}
+
+/// A range of the input and what stands in its place: a range of [`Rewriter::texts`].
+#[derive(Clone, Copy, Default)]
+struct Edit {
+    from: Span,
+    text: (u32, u32),
+}
+
+/// The edits of one event, in the order of their places.
+#[derive(Default)]
+struct Edits {
+    list: [Edit; MAX_EDITS],
+    count: usize,
+}
+
+impl Edits {
+    fn push(&mut self, from: Span, text: (u32, u32)) {
+        let mut at = self.count.min(MAX_EDITS - 1);
+        self.count = at + 1;
+        while at > 0 && self.list[at - 1].from.start > from.start {
+            self.list[at] = self.list[at - 1];
+            at -= 1;
+        }
+        self.list[at] = Edit { from, text };
+    }
+}
+
+impl<'p, 'a> Rewriter<'p, 'a> {
+    pub(super) fn new(plan: &'p Plan<'a>) -> Self {
+        Self { plan, texts: Vec::new(), seen: BTreeMap::new(), last_seen: None }
+    }
+
+    /// Appends one piece.
+    pub(super) fn job(&mut self, piece: Piece, out: &mut Vec<u8>) -> Result<()> {
+        match piece {
+            Piece::Head => head::start(self.plan, out),
+            Piece::About(index) => head::about(self.plan, index, out),
+            Piece::Open => head::open(self.plan, out),
+            Piece::Events(block) => return self.block(*block, out),
+            Piece::Close(ticket) => {
+                ticket.wait()?;
+                let follows = ticket.follows_event()?;
+                head::close(self.plan, !follows, out);
+                ticket.finish();
+            }
+        }
+        Ok(())
+    }
+
+    fn block(&mut self, block: Block, out: &mut Vec<u8>) -> Result<()> {
+        let plan = self.plan;
+        let part = &plan.parts[block.part];
+        let path = &part.input.stored.name;
+        let Block { mut bytes, mut length, offset, comma, open_end, ticket, .. } = block;
+        if open_end {
+            length = without_comma(&mut bytes, length);
+        }
+        let valid =
+            std::str::from_utf8(&bytes[..length]).map_err(|error| Bad::new(error.valid_up_to(), json::What::Utf8));
+        if let (Err(bad), false) = (valid, plan.options.salvage) {
+            return Err(malformed(path, offset, bad));
+        }
+        let mut elements = Elements::new(length, comma);
+        let (mut kept, mut repaired, mut lost) = (0, 0, 0);
+        let whole = valid.is_ok();
+        loop {
+            let found = elements.next(&bytes);
+            let event = match found {
+                Ok(None) => break,
+                Ok(Some(event))
+                    if whole || std::str::from_utf8(&bytes[event.start as usize..event.end as usize]).is_ok() =>
+                {
+                    self.write(part, &bytes, &event, &ticket, out)?;
+                    kept += 1;
+                    continue;
+                }
+                Ok(Some(event)) => Err(event.start as usize),
+                Err(bad) => Ok(bad),
+            };
+            // Damage, or bytes that are not UTF-8.
+            let at = event.map_or_else(|start| start, |bad| elements.start_of(&bytes, bad));
+            let bad = event.unwrap_or_else(|start| Bad::new(start, json::What::Utf8));
+            if !plan.options.salvage {
+                return Err(malformed(path, offset, bad));
+            }
+            part.damaged(malformed(path, offset, bad).to_string());
+            let end = repair::end_of(&bytes, at, length);
+            match repair::mend(&bytes[at..end]) {
+                Some(mended) => {
+                    let mut padded = mended;
+                    let size = padded.len();
+                    padded.resize(size + PAD, 0);
+                    match Elements::new(size, false).next(&padded) {
+                        Ok(Some(event)) => {
+                            self.write(part, &padded, &event, &ticket, out)?;
+                            repaired += 1;
+                            kept += 1;
+                        }
+                        _ => lost += 1,
+                    }
+                }
+                None => lost += 1,
+            }
+            elements.go_to(end);
+        }
+        part.count(kept, repaired, lost);
+        for (pid, seen) in std::mem::take(&mut self.seen) {
+            part.lanes.learn(pid, &seen);
+        }
+        self.last_seen = None;
+        ticket.finish();
+        Ok(())
+    }
+
+    /// One event, after the comma that it needs.
+    fn write(
+        &mut self,
+        part: &Part<'_>,
+        bytes: &[u8],
+        event: &Event,
+        ticket: &Ticket,
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
+        let follows = !out.is_empty() || ticket.follows_event()?;
+        out.extend_from_slice(if follows { b",\n" } else { b"" });
+        let mut edits = Edits::default();
+        self.texts.clear();
+        if self.plan.options.verbatim {
+            self.verbatim(part, bytes, event, &mut edits);
+        } else {
+            self.edit(part, bytes, event, ticket, &mut edits)?;
+        }
+        let mut at = event.start as usize;
+        for edit in &edits.list[..edits.count] {
+            out.extend_from_slice(&bytes[at..edit.from.start as usize]);
+            out.extend_from_slice(&self.texts[edit.text.0 as usize..edit.text.1 as usize]);
+            at = edit.from.end as usize;
+        }
+        out.extend_from_slice(&bytes[at..event.end as usize]);
+        Ok(())
+    }
+
+    /// Notes an edit whose text `fill` appends.
+    fn text(&mut self, edits: &mut Edits, from: Span, fill: impl FnOnce(&mut Vec<u8>)) {
+        let start = self.texts.len() as u32;
+        fill(&mut self.texts);
+        edits.push(from, (start, self.texts.len() as u32));
+    }
+
+    fn number(&mut self, edits: &mut Edits, from: Span, value: u64) {
+        self.text(edits, from, |out| out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes()));
+    }
+
+    /// As the reference: `int(pid)` plus the rank's base.
+    fn verbatim(&mut self, part: &Part<'_>, bytes: &[u8], event: &Event, edits: &mut Edits) {
+        let base = i128::from(part.rank) * 10_000_000;
+        let Some(raw) = event.pid.get(bytes) else { return };
+        if let Some(pid) = super::ids::small(raw) {
+            let sum = i128::from(pid) + base;
+            if let Ok(sum) = u64::try_from(sum) {
+                return self.number(edits, event.pid, sum);
+            }
+        }
+        if let Some(int) = python_int(raw) {
+            self.text(edits, event.pid, |out| out.extend_from_slice(int.plus(base).as_bytes()));
+        }
+    }
+
+    fn edit(&mut self, part: &Part<'_>, bytes: &[u8], event: &Event, ticket: &Ticket, edits: &mut Edits) -> Result<()> {
+        let phase = event.phase(bytes);
+        let mut pid = None;
+        if let Some(raw) = event.pid.get(bytes) {
+            pid = match part.lanes.plain_pid(raw) {
+                Some(pid) => Some(pid),
+                None => part.lanes.odd_pid(raw, ticket)?,
+            };
+        }
+        if let Some(pid) = pid {
+            self.number(edits, event.pid, pid);
+            if let Some(raw) = event.tid.get(bytes)
+                && let Some(tid) = part.lanes.tid(raw, pid, ticket)?
+            {
+                self.number(edits, event.tid, tid);
+            }
+            self.learn(pid, bytes, event, phase);
+        }
+        if part.offset != 0
+            && let Some(raw) = event.ts.get(bytes)
+        {
+            self.text(edits, event.ts, |out| {
+                shift_ts(raw, part.offset, out);
+            });
+        }
+        if part.ids.active() {
+            if matches!(phase, b's' | b't' | b'f' | b'b' | b'n' | b'e' | b'N' | b'O' | b'D' | b'S' | b'T' | b'F' | b'p')
+            {
+                for span in [event.id, event.id2] {
+                    if let Some(raw) = span.get(bytes) {
+                        self.text(edits, span, |out| part.ids.map(raw, out));
+                    }
+                }
+            }
+            if let Some(raw) = event.bind_id.get(bytes) {
+                self.text(edits, event.bind_id, |out| part.ids.map(raw, out));
+            }
+        }
+        if phase == b'M' {
+            self.metadata(part, bytes, event, edits)?;
+        }
+        Ok(())
+    }
+
+    /// Notes what an event says of its process.
+    #[inline]
+    fn learn(&mut self, pid: u64, bytes: &[u8], event: &Event, phase: u8) {
+        let gpu = matches!(event.cat.of(bytes), b"\"kernel\"" | b"\"gpu_memcpy\"" | b"\"gpu_memset\"");
+        if phase != b'M' && self.last_seen == Some((pid, gpu)) {
+            return;
+        }
+        self.last_seen = Some((pid, gpu));
+        let seen = self.seen.entry(pid).or_default();
+        seen.gpu |= gpu;
+        if phase == b'M' {
+            match event.name.of(bytes) {
+                b"\"process_name\"" => seen.named = true,
+                b"\"process_sort_index\"" => seen.sorted = true,
+                _ => {}
+            }
+        }
+    }
+
+    /// Process names get their rank, and sort indices theirs.
+    fn metadata(&mut self, part: &Part<'_>, bytes: &[u8], event: &Event, edits: &mut Edits) -> Result<()> {
+        let wanted = match event.name.of(bytes) {
+            b"\"process_name\"" => "name",
+            b"\"process_sort_index\"" => "sort_index",
+            _ => return Ok(()),
+        };
+        let start = event.args.start as usize;
+        if event.args.is_empty() || bytes[start] != b'{' {
+            return Ok(());
+        }
+        let mut at = json::space(bytes, start + 1);
+        let mut found = None;
+        while let Ok((key, value)) = member(bytes, at) {
+            if key == wanted {
+                found = Some(value.clone());
+            }
+            at = json::space(bytes, value.end);
+            if bytes[at] != b',' {
+                break;
+            }
+            at = json::space(bytes, at + 1);
+        }
+        let Some(value) = found else { return Ok(()) };
+        let (start, end) = (u32::try_from(value.start), u32::try_from(value.end));
+        let (Ok(start), Ok(end)) = (start, end) else {
+            return Err(Error::Internal("an event beyond 4 GiB".into()));
+        };
+        let raw = &bytes[value];
+        if wanted == "name" {
+            if raw.first() == Some(&b'"') {
+                let from = Span { start: start + 1, end: start + 1 };
+                let rank = part.rank;
+                self.text(edits, from, |out| out.extend_from_slice(format!("rank {rank}: ").as_bytes()));
+            }
+        } else if let Some(old) = python_int(raw).and_then(|int| int.small()) {
+            let new = sort_index(self.plan.place(part), self.plan.parts.len(), old);
+            self.text(edits, Span { start, end }, |out| out.extend_from_slice(new.to_string().as_bytes()));
+        }
+        Ok(())
+    }
+}
+
+/// The length without white space and one comma at the end, which become zeros.
+fn without_comma(bytes: &mut [u8], length: usize) -> usize {
+    let mut end = length - bytes[..length].iter().rev().take_while(|byte| byte.is_ascii_whitespace()).count();
+    if end > 0 && bytes[end - 1] == b',' {
+        end -= 1;
+    }
+    bytes[end..length].fill(0);
+    end
+}

@@ -1,0 +1,110 @@
+//! The first pass: what stands around the events of each input.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::clock::Clock;
+use super::document::{self, Depth, Document, Shape};
+use super::event::Elements;
+use super::json::PAD;
+use super::options::{Input, MergeOptions};
+use super::pyint::python_int;
+use super::reader::Stored;
+use crate::error::{Error, Result};
+use crate::sync::{Mutex, lock};
+
+/// Bytes in which the first timestamp of an input is looked for.
+const FIRST: usize = 64 << 10;
+
+/// What is known of an input before its events are read.
+#[derive(Debug)]
+pub(super) struct Surveyed<'a> {
+    pub(super) stored: &'a Stored,
+    pub(super) document: Document,
+    /// As the document states it.
+    pub(super) rank: Option<i64>,
+    pub(super) world_size: Option<i64>,
+    pub(super) clock: Clock,
+}
+
+/// Makes every input one that can be read twice.
+pub(super) fn store(inputs: Vec<Input>) -> Result<Vec<Stored>> {
+    inputs.into_iter().map(Stored::new).collect()
+}
+
+/// Reads the surroundings of all inputs, several at a time.
+pub(super) fn survey<'a>(stored: &'a [Stored], depth: Depth, options: &MergeOptions) -> Result<Vec<Surveyed<'a>>> {
+    let next = AtomicUsize::new(0);
+    let found = Mutex::new(Vec::new());
+    let work = || {
+        loop {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let Some(input) = stored.get(index) else { return };
+            let result = one(input, depth, options);
+            let failed = result.is_err();
+            lock(&found).push((index, result));
+            if failed {
+                // The others still finish theirs: the first failure in the order of the inputs is reported.
+                next.store(stored.len(), Ordering::Relaxed);
+            }
+        }
+    };
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(8).min(stored.len());
+    std::thread::scope(|scope| {
+        let helpers: Vec<_> =
+            (1..threads).map_while(|_| std::thread::Builder::new().spawn_scoped(scope, work).ok()).collect();
+        work();
+        for helper in helpers {
+            let _ = helper.join();
+        }
+    });
+    let mut found = std::mem::take(&mut *lock(&found));
+    found.sort_by_key(|&(index, _)| index);
+    found.into_iter().map(|(_, result)| result).collect()
+}
+
+fn one<'a>(stored: &'a Stored, depth: Depth, options: &MergeOptions) -> Result<Surveyed<'a>> {
+    let document = document::peek(stored, depth, &options.limits, options.salvage)?;
+    let info: Option<serde_json::Value> =
+        document.get("distributedInfo").and_then(|raw| serde_json::from_slice(raw).ok());
+    let number = |key: &str| -> Result<Option<i64>> {
+        match info.as_ref().and_then(|info| info.get(key)) {
+            None | Some(serde_json::Value::Null) => Ok(None),
+            Some(value) => match python_int(value.to_string().as_bytes()).and_then(|int| int.small()) {
+                Some(number) if !value.is_string() && i64::try_from(number).is_ok() => Ok(Some(number as i64)),
+                _ if key == "rank" => Err(Error::Malformed {
+                    path: stored.name.clone(),
+                    offset: 0,
+                    what: format!("distributedInfo.rank is {value}, which is no rank"),
+                }),
+                _ => Ok(None),
+            },
+        }
+    };
+    let (rank, world_size) = (number("rank")?, number("world_size")?);
+    let dated = document.get("baseTimeNanoseconds").is_some() || document.get("tptrace").is_some();
+    let first = if dated || document.shape == Shape::Bare { None } else { first_timestamp(stored, &document)? };
+    let clock = Clock::of(&document, first.as_deref());
+    Ok(Surveyed { stored, document, rank, world_size, clock })
+}
+
+/// The timestamp of the first event that has one and is no metadata, if it stands near the start.
+fn first_timestamp(stored: &Stored, document: &Document) -> Result<Option<Vec<u8>>> {
+    let mut source = stored.open()?;
+    source.skip_to(document.events_at)?;
+    let mut buffer = Vec::new();
+    // Damage is met, and reported, when the events are read.
+    if source.fill(&mut buffer, FIRST).is_err() {
+        return Ok(None);
+    }
+    let length = buffer.len();
+    buffer.resize(length + PAD, 0);
+    let mut elements = Elements::new(length, false);
+    while let Ok(Some(event)) = elements.next(&buffer) {
+        if event.phase(&buffer) != b'M'
+            && let Some(ts) = event.ts.get(&buffer)
+        {
+            return Ok(Some(ts.to_vec()));
+        }
+    }
+    Ok(None)
+}
