@@ -109,9 +109,10 @@ unsafe fn options(
         TP_ALIGN_AUTO => Alignment::Auto,
         TP_ALIGN_FORCE => Alignment::Force,
         TP_ALIGN_OFF => Alignment::Off,
-        // SAFETY: the caller vouches for the array.
         TP_ALIGN_OFFSETS => {
-            Alignment::Offsets(unsafe { array("offsets_ns", given.offsets_ns, given.offset_count) }?.to_vec())
+            // SAFETY: the caller vouches for the array.
+            let offsets = unsafe { array("offsets_ns", given.offsets_ns, given.offset_count) }?;
+            Alignment::Offsets(offsets.to_vec())
         }
         other => return Err(Failure::invalid(format!("alignment {other} is not a TP_ALIGN_ number"))),
     };

@@ -176,7 +176,9 @@ impl Reading {
                 Err(error) => return Err(error),
             };
             let length = self.buffer.len();
-            let to = if got == 0 { length.next_multiple_of(STEP) } else { length / STEP * STEP };
+            let unseen = length - self.seen;
+            let steps = if got == 0 { unseen.div_ceil(STEP) } else { unseen / STEP };
+            let to = self.seen + steps * STEP;
             self.buffer.resize(length.max(to) + PAD, 0);
             let mut last = None;
             let found = self.bounds.scan(&self.buffer, self.seen, to, &mut last);

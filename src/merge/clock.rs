@@ -191,7 +191,7 @@ fn auto(inputs: &[(PathBuf, Clock)], result: &mut Aligned) {
             return;
         }
         // Relative and absolute timestamps mix only through numbers that no viewer shows exactly.
-        if bases.iter().any(|&b| b == 0) && bases.iter().any(|&b| b != 0) {
+        if bases.contains(&0) && bases.iter().any(|&b| b != 0) {
             let names = names(&|c| c.realtime() == Some(0));
             result.warnings.push(format!(
                 "timestamps were not aligned: those of {names} are since 1970, those of the others since a base"

@@ -82,12 +82,13 @@ pub(super) fn peek(input: &Stored, depth: Depth, limits: &Limits, salvage: bool)
     if document.shape == Shape::Bare || depth == Depth::Head {
         return Ok(document);
     }
-    if depth == Depth::Guess && source.is_plain() {
-        if let Some(tail) = guess(input, document.shape, document.events_at)? {
-            document.members.extend(tail);
-            document.thorough = true;
-            return Ok(document);
-        }
+    if depth == Depth::Guess
+        && source.is_plain()
+        && let Some(tail) = guess(input, document.shape, document.events_at)?
+    {
+        document.members.extend(tail);
+        document.thorough = true;
+        return Ok(document);
     }
     buffer.drain(..(document.events_at - (read - buffer.len() as u64)) as usize);
     let at = document.events_at;
@@ -119,6 +120,9 @@ fn head(source: &mut Source, input: &Stored, limits: &Limits, salvage: bool) -> 
         buffer.truncate(length);
         match parsed {
             Ok((document, end)) => {
+                if end > limits.metadata_bytes {
+                    return Err(before_events(path, limits, end as u64));
+                }
                 if document.shape == Shape::Bare {
                     only_space(source, path, &buffer[end..], end as u64)?;
                 }
@@ -152,15 +156,17 @@ fn head(source: &mut Source, input: &Stored, limits: &Limits, salvage: bool) -> 
                 return Err(malformed(path, 0, bad));
             }
             Err(_) if length > limits.metadata_bytes => {
-                return Err(Error::Limit {
-                    path: path.clone(),
-                    offset: length as u64,
-                    what: format!("more than {} bytes before the first event", limits.metadata_bytes),
-                });
+                return Err(before_events(path, limits, length as u64));
             }
             Err(_) => want = length.max(64 << 10),
         }
     }
+}
+
+#[cold]
+fn before_events(path: &Path, limits: &Limits, offset: u64) -> Error {
+    let what = format!("more than {} bytes before the first event", limits.metadata_bytes);
+    Error::Limit { path: path.into(), offset, what }
 }
 
 /// The members before the damage.
@@ -305,10 +311,11 @@ fn guess(input: &Stored, shape: Shape, events_at: u64) -> Result<Option<Vec<Memb
         let mut last = if from == events_at { b'{' } else { 0 };
         for at in 0..length {
             let c = bytes[at];
-            if c == b']' && matches!(last, b'}' | b'{') {
-                if let Ok(tail) = parse_tail(&bytes[at..], length - at, shape) {
-                    return Ok(if has_events(&tail) { None } else { Some(tail) });
-                }
+            if c == b']'
+                && matches!(last, b'}' | b'{')
+                && let Ok(tail) = parse_tail(&bytes[at..], length - at, shape)
+            {
+                return Ok(if has_events(&tail) { None } else { Some(tail) });
             }
             if !matches!(c, b' ' | b'\n' | b'\r' | b'\t') {
                 last = c;

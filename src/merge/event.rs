@@ -131,10 +131,11 @@ impl Event {
             match event.slot(bytes, key, end) {
                 Some(slot) => *slot = span,
                 None => {
-                    if end - key > 8 && bytes[key..end].contains(&b'\\') {
-                        if let Some(slot) = event.escaped_slot(&bytes[key..end]) {
-                            *slot = span;
-                        }
+                    if end - key > 8
+                        && bytes[key..end].contains(&b'\\')
+                        && let Some(slot) = event.escaped_slot(&bytes[key..end])
+                    {
+                        *slot = span;
                     }
                 }
             }

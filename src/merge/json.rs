@@ -366,11 +366,12 @@ fn unescape(text: &str) -> (char, usize) {
         Some(b't') => '\t',
         Some(b'u') => {
             let Some(high) = unit(0) else { return (char::REPLACEMENT_CHARACTER, text.len().min(2)) };
-            if (0xd800..0xdc00).contains(&high) && text[6..].starts_with("\\u") {
-                if let Some(low) = unit(6).filter(|low| (0xdc00..0xe000).contains(low)) {
-                    let c = 0x10000 + ((high - 0xd800) << 10) + (low - 0xdc00);
-                    return (char::from_u32(c).unwrap_or(char::REPLACEMENT_CHARACTER), 12);
-                }
+            if (0xd800..0xdc00).contains(&high)
+                && text[6..].starts_with("\\u")
+                && let Some(low) = unit(6).filter(|low| (0xdc00..0xe000).contains(low))
+            {
+                let c = 0x10000 + ((high - 0xd800) << 10) + (low - 0xdc00);
+                return (char::from_u32(c).unwrap_or(char::REPLACEMENT_CHARACTER), 12);
             }
             return (char::from_u32(high).unwrap_or(char::REPLACEMENT_CHARACTER), 6);
         }

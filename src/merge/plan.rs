@@ -53,7 +53,7 @@ impl Part<'_> {
     /// Notes damage that salvage passed by.
     pub(super) fn damaged(&self, what: String) {
         let mut damage = lock(&self.tally.damage);
-        if damage.len() < MAX_DAMAGE {
+        if damage.len() < MAX_DAMAGE && !damage.contains(&what) {
             damage.push(what);
         }
     }
@@ -105,7 +105,7 @@ impl<'a> Plan<'a> {
             let more = if missing.len() > 16 { format!(" and {} more", missing.len() - 16) } else { String::new() };
             warnings.push(format!("of {world} ranks these are missing: {}{more}", some.join(", ")));
         }
-        let parts = inputs
+        let parts: Vec<Part<'_>> = inputs
             .into_iter()
             .zip(ranks.iter().zip(&aligned.offsets).zip(&blocks))
             .enumerate()
@@ -120,6 +120,9 @@ impl<'a> Plan<'a> {
                 tally: Tally::default(),
             })
             .collect();
+        for part in &parts {
+            part.input.document.broken.iter().for_each(|what| part.damaged(what.clone()));
+        }
         Ok(Self {
             parts,
             options,

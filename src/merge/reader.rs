@@ -218,10 +218,10 @@ impl Read for Gunzip {
             return Err(io::Error::new(*kind, text.clone()));
         }
         let result = self.step(buffer);
-        if let Err(e) = &result {
-            if e.kind() != io::ErrorKind::Interrupted {
-                self.failed = Some((e.kind(), e.to_string()));
-            }
+        if let Err(e) = &result
+            && e.kind() != io::ErrorKind::Interrupted
+        {
+            self.failed = Some((e.kind(), e.to_string()));
         }
         result
     }

@@ -1,0 +1,125 @@
+"""Merging, and TensorPlay's merger beside ours."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import random
+
+import pytest
+from conftest import load
+
+import tptrace
+
+
+def write(path, document):
+    text = document if isinstance(document, str) else json.dumps(document)
+    data = text.encode()
+    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
+    return path
+
+
+def rank(number, *events):
+    return {"distributedInfo": {"rank": number, "world_size": 2}, "traceEvents": list(events)}
+
+
+def test_ranks_become_one_document(tmp_path):
+    slice_ = {"ph": "X", "pid": 1, "tid": 2, "ts": 1.5, "dur": 2}
+    paths = [write(tmp_path / "a.json", rank(0, slice_)), str(write(tmp_path / "b.json.gz", rank(1, slice_)))]
+    out = tmp_path / "out.json.gz"
+    report = tptrace.merge_traces(paths, out, level=6, fsync=True, alignment="off")
+    assert (report.events, report.lost, report.warnings) == (2, 0, ())
+    assert report.written == out.stat().st_size
+    document = load(out)
+    assert document["distributedInfo"] == {"merged_ranks": [0, 1], "world_size": 2}
+    slices = [event for event in document["traceEvents"] if event["ph"] == "X"]
+    assert [event["pid"] for event in slices] == [1, 10_000_001]
+
+
+def test_the_drop_in_answers_the_path_and_warns(tmp_path):
+    paths = [write(tmp_path / "a.json", rank(1)), write(tmp_path / "b.json", rank(1))]
+    with pytest.warns(tptrace.MergeWarning, match="several inputs are of rank 1"):
+        assert tptrace.merge_distributed_traces(paths, tmp_path / "out.json") == str(tmp_path / "out.json")
+
+
+def test_damage_is_an_error_or_salvaged(tmp_path):
+    whole = write(tmp_path / "a.json", rank(0, {"ph": "X"}))
+    cut = write(tmp_path / "b.json", json.dumps(rank(1, {"ph": "X"}, {"ph": "X"}))[:-20])
+    out = tmp_path / "out.json"
+    out.write_text("old")
+    with pytest.raises(tptrace.MalformedError, match=r"b\.json: at byte \d+"):
+        tptrace.merge_traces([whole, cut], out)
+    assert out.read_text() == "old"
+    report = tptrace.merge_traces([whole, cut], out, salvage=True)
+    assert report.events >= 2 and any("b.json" in warning for warning in report.warnings)
+    with pytest.raises(FileNotFoundError, match="missing"):
+        tptrace.merge_traces([tmp_path / "missing.json"], out)
+    with pytest.raises(IsADirectoryError):
+        tptrace.merge_traces([tmp_path], out)
+
+
+def test_bad_arguments(tmp_path):
+    path = write(tmp_path / "a.json", rank(0))
+    for options in (
+        {"alignment": "best"},
+        {"alignment": [1, 2]},
+        {"alignment": ["1"]},
+        {"compression": "zstd"},
+        {"level": 11},
+        {"verbatim": True, "alignment": "force"},
+    ):
+        with pytest.raises((TypeError, ValueError)):
+            tptrace.merge_traces([path], tmp_path / "out.json", **options)
+    with pytest.raises(TypeError):
+        tptrace.merge_traces(path, tmp_path / "out.json")
+    assert sorted(os.listdir(tmp_path)) == ["a.json"]
+
+
+def test_progress(tmp_path):
+    path = write(tmp_path / "a.json", rank(0, *[{"ph": "X", "pid": 1}] * 100_000))
+    seen = []
+    tptrace.merge_traces([path], tmp_path / "out.json", progress=seen.append)
+    assert seen[-1].total == path.stat().st_size and seen[-1].done > 0
+    with pytest.raises(tptrace.CancelledError):
+        tptrace.merge_traces([path], tmp_path / "out2.json", progress=lambda _: False)
+    with pytest.raises(ZeroDivisionError):
+        tptrace.merge_traces([path], tmp_path / "out2.json", progress=lambda _: 1 / 0)
+    assert not (tmp_path / "out2.json").exists()
+
+
+@pytest.mark.filterwarnings("ignore::tptrace.MergeWarning")
+@pytest.mark.parametrize("seed", range(60))
+def test_verbatim_is_tensorplays(tmp_path, seed):
+    exporter = pytest.importorskip("tensorplay.profiler._chrome_trace_export", reason="pip install tensorplay==1.0.0")
+    rng = random.Random(seed)
+    pids = [0, 1, 7, -3, 10**7, 2**63, 10**40, 1.5, -0.5, 1e3, True, None, "12", " 1_0 ", "+5", "x", "", "٣", [1], {"a": 1}]
+    scalars = [0, -1, 2**70, 1.25, 1e-9, True, None, "é😀\n\"\\", "\x01", [], {}, [{"}": "]"}]]
+
+    def event():
+        made = {"name": rng.choice(["a", "é", 'q"']), "ph": rng.choice("XsfMiC"), "args": {"v": rng.choice(scalars)}}
+        if rng.random() < 0.9:
+            made["pid"] = rng.choice(pids)
+        return made
+
+    def document():
+        made = {"displayTimeUnit": "ms", "extra": rng.choice(scalars)}
+        if rng.random() < 0.8:
+            made["traceEvents"] = [event() for _ in range(rng.randrange(20))]
+        if rng.random() < 0.6:
+            made["distributedInfo"] = {"rank": rng.choice([0, 1, 5, 700, -2, None]), "world_size": 8}
+        keys = list(made)
+        rng.shuffle(keys)
+        return {key: made[key] for key in keys}
+
+    paths = []
+    for index in range(rng.randrange(4)):
+        path = tmp_path / f"in{index}.json{rng.choice(['', '.gz'])}"
+        text = json.dumps(document(), indent=rng.choice([None, 1]), ensure_ascii=rng.random() < 0.5)
+        paths.append(write(path, text))
+    theirs, ours = tmp_path / "theirs.json", tmp_path / "ours.json"
+    exporter.merge_distributed_traces(paths, theirs)
+    tptrace.merge_distributed_traces(paths, ours, verbatim=True)
+    expected, got = json.loads(theirs.read_text()), load(ours)
+    assert expected.pop("traceName") == str(theirs) and got.pop("traceName") == str(ours)
+    assert got == expected
