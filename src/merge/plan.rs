@@ -100,7 +100,9 @@ impl<'a> Plan<'a> {
         }
         let world = inputs.iter().filter_map(|input| input.world_size).max().unwrap_or(0).min(1 << 20);
         let missing: Vec<i64> = (0..world).filter(|rank| sorted.binary_search(rank).is_err()).collect();
-        if !missing.is_empty() && count > 1 {
+        if options.verbatim {
+            warnings.clear();
+        } else if !missing.is_empty() && count > 1 {
             let some: Vec<String> = missing.iter().take(16).map(i64::to_string).collect();
             let more = if missing.len() > 16 { format!(" and {} more", missing.len() - 16) } else { String::new() };
             warnings.push(format!("of {world} ranks these are missing: {}{more}", some.join(", ")));

@@ -45,7 +45,7 @@ def test_the_drop_in_answers_the_path_and_warns(tmp_path):
 
 def test_damage_is_an_error_or_salvaged(tmp_path):
     whole = write(tmp_path / "a.json", rank(0, {"ph": "X"}))
-    cut = write(tmp_path / "b.json", json.dumps(rank(1, {"ph": "X"}, {"ph": "X"}))[:-20])
+    cut = write(tmp_path / "b.json", json.dumps(rank(1, {"ph": "X"}, {"ph": "X"}))[:-5])
     out = tmp_path / "out.json"
     out.write_text("old")
     with pytest.raises(tptrace.MalformedError, match=r"b\.json: at byte \d+"):
