@@ -69,3 +69,8 @@ impl Error {
         move |source| Error::Io { action, path, source }
     }
 }
+
+/// What the system would refuse under this number, in better words. The number stays in them: callers look for it.
+pub(crate) fn refused(number: i32, words: &str) -> io::Error {
+    io::Error::new(io::Error::from_raw_os_error(number).kind(), format!("{words} (os error {number})"))
+}

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use flate2::bufread::GzDecoder;
 
 use super::options::Input;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, refused};
 
 /// An input that can be opened as often as needed.
 #[derive(Debug)]
@@ -28,7 +28,7 @@ impl Stored {
                 let file = File::open(&name).map_err(Error::io("open", &name))?;
                 let data = file.metadata().map_err(Error::io("read the size of", &name))?;
                 if data.is_dir() {
-                    let source = io::Error::new(io::ErrorKind::IsADirectory, "it is a directory");
+                    let source = refused(rustix::io::Errno::ISDIR.raw_os_error(), "it is a folder");
                     return Err(Error::Io { action: "read", path: name, source });
                 }
                 if data.is_file() {

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags};
 use rustix::io::Errno;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, refused};
 
 /// Names tried for the temporary file before giving up.
 const TRIES: u32 = 64;
@@ -33,11 +33,6 @@ enum Kind {
     Named(PathBuf),
 }
 
-/// What the system would have refused, in better words; with its number, which callers look for.
-fn refused(number: Errno, words: &str) -> io::Error {
-    io::Error::new(io::Error::from(number).kind(), format!("{words} (os error {})", number.raw_os_error()))
-}
-
 impl Pending {
     /// Prepares to write `path`.
     pub(super) fn create(path: &Path) -> Result<Self> {
@@ -50,7 +45,7 @@ impl Pending {
         }
         let mode = match fs::metadata(path) {
             Ok(found) if found.is_dir() => {
-                return Err(Error::io("write", given)(refused(Errno::ISDIR, "it is a folder")));
+                return Err(Error::io("write", given)(refused(Errno::ISDIR.raw_os_error(), "it is a folder")));
             }
             Ok(found) if !found.is_file() => {
                 // A pipe, a device: there is nothing to replace.
@@ -60,7 +55,10 @@ impl Pending {
             Ok(found) => {
                 let writable = found.mode() & 0o222 != 0 && rustix::fs::access(path, Access::WRITE_OK).is_ok();
                 if !writable {
-                    return Err(Error::io("replace", given)(refused(Errno::ACCESS, "the file is read-only")));
+                    return Err(Error::io("replace", given)(refused(
+                        Errno::ACCESS.raw_os_error(),
+                        "the file is read-only",
+                    )));
                 }
                 Some(found.mode() & 0o7777)
             }
@@ -74,7 +72,7 @@ impl Pending {
         };
         if !folder.is_dir() {
             let number = if folder.exists() { Errno::NOTDIR } else { Errno::NOENT };
-            let error = refused(number, &format!("the folder {} does not exist", folder.display()));
+            let error = refused(number.raw_os_error(), &format!("the folder {} does not exist", folder.display()));
             return Err(Error::io("create", given)(error));
         }
         let (file, kind) = match nameless(&folder) {
