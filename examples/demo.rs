@@ -1,7 +1,7 @@
 //! Writes the traces of a made-up training run on two ranks, as a profiler of a real one would: something to look at,
 //! and what the tests show to the real trace readers.
 //!
-//!     cargo run --release --example demo -- [FOLDER]
+//!     cargo run --release --example demo -- [FOLDER [RANKS]]
 
 use std::path::Path;
 
@@ -90,10 +90,10 @@ struct Run {
 }
 
 impl Run {
-    fn new(rank: i64) -> Self {
+    fn new(rank: i64, world_size: i64) -> Self {
         let trace = Trace::new(&TraceOptions { base_ns: Some(BASE), ..TraceOptions::default() });
         trace.set_process_name("train.py");
-        trace.set_rank(RankWorld { rank: Some(rank), world_size: Some(2) });
+        trace.set_rank(RankWorld { rank: Some(rank), world_size: Some(world_size) });
         trace.set_backend("nccl");
         trace.set_thread_name(MAIN, "main");
         trace.set_thread_name(BACKWARD, "autograd");
@@ -117,7 +117,7 @@ impl Run {
         let common = GpuActivity {
             correlation_id: Int::Unsigned(self.correlation),
             external_id: Some(Int::Unsigned(op)),
-            device: self.rank,
+            device: self.rank % 8,
             ..GpuActivity::default()
         };
         self.trace.add_gpu(&GpuActivity {
@@ -192,7 +192,7 @@ impl Run {
             address: 0x7f00_0000_0000 + self.correlation * 4096,
             bytes,
             allocated: bytes > 0,
-            cuda_device: Some(self.rank),
+            cuda_device: Some(self.rank % 8),
             thread_id,
             args: &[],
         })?;
@@ -287,8 +287,9 @@ fn main() -> Result<()> {
     let folder = std::env::args_os().nth(1).unwrap_or_else(|| "target/demo".into());
     let folder = Path::new(&folder);
     std::fs::create_dir_all(folder).map_err(tptrace::Error::io("create", folder))?;
-    for rank in 0..2 {
-        let mut run = Run::new(rank);
+    let ranks = std::env::args().nth(2).and_then(|ranks| ranks.parse().ok()).unwrap_or(2);
+    for rank in 0..ranks {
+        let mut run = Run::new(rank, ranks);
         for number in 0..4 {
             run.step(number)?;
         }

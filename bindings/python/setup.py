@@ -20,7 +20,7 @@ class AnyPython(bdist_wheel):
 setup(
     version=re.search(r'^version = "(.+)"', CRATE.read_text(), re.MULTILINE)[1],
     rust_extensions=[
-        RustExtension("tptrace.libtptrace", path=str(CRATE), binding=Binding.NoBinding, py_limited_api=True, args=["--locked"])
+        RustExtension("tptrace.libtptrace", path=str(CRATE), binding=Binding.NoBinding, py_limited_api=True, args=["--locked", "--no-default-features"])
     ],
     cmdclass={"bdist_wheel": AnyPython},
     zip_safe=False,

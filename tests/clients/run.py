@@ -128,9 +128,43 @@ def odd(folder: pathlib.Path) -> None:
         check("and not where they have a lane of their own", moved["problems"] == [] and moved["slices"]["total"] == 401, moved)
 
 
-def example(name: str, folder: pathlib.Path) -> None:
+def merged(folder: pathlib.Path, ranks: int) -> None:
+    """The ranks of a run in one file, each with its flows inside itself."""
+    inputs = sorted(folder.glob("rank*.pt.trace.json.gz"), key=lambda path: int(path.name[4:].split(".")[0]))
+    check(f"there are {ranks} ranks", len(inputs) == ranks, inputs)
+    path = folder / "merged.json.gz"
+    command = ["cargo", "run", "--quiet", "--release", "--locked", "--bin", "tptrace", "--", "merge"]
+    run = subprocess.run(
+        [*command, *map(str, inputs), "-o", str(path)], cwd=ROOT, capture_output=True, text=True, stdin=subprocess.DEVNULL
+    )
+    check("the command merges them, on one clock", run.returncode == 0 and "on one clock" in run.stderr, run.stderr)
+    seen = perfetto(path, f"{ranks} ranks merged")
+    alone = [reader("perfetto.mjs", one)[1] for one in inputs[:2]]
+    check("every flow of every rank is there", seen["flows"]["total"] == ranks * alone[0]["flows"]["total"], seen["flows"])
+    check("and every slice", seen["slices"]["total"] == ranks * alone[0]["slices"]["total"], seen["slices"])
+    across = reader(
+        "perfetto.mjs",
+        path,
+        "--sql",
+        """SELECT count(*) AS n FROM flow
+           JOIN slice a ON a.id = slice_out JOIN thread_track ta ON ta.id = a.track_id JOIN thread USING (utid)
+           JOIN process pa ON pa.upid = thread.upid
+           JOIN slice b ON b.id = slice_in JOIN thread_track tb ON tb.id = b.track_id JOIN thread th ON th.utid = tb.utid
+           JOIN process pb ON pb.upid = th.upid
+           WHERE substr(pa.name, 1, instr(pa.name, ':')) != substr(pb.name, 1, instr(pb.name, ':'))""",
+    )[1]["sql"]
+    check("no flow runs from one rank to another", across[0].get("rows") == [{"n": 0}], across[0])
+    names = [process["name"] for process in seen["processes"] if process["slices"]]
+    check("processes carry their rank", all(name.startswith("rank ") for name in names), names[:5])
+    check("each rank has its CPU and its GPU", len(names) >= 2 * ranks, len(names))
+    lowest = min(process["pid"] for process in seen["processes"])
+    highest = max(process["pid"] for process in seen["processes"])
+    check("pids are 32 bits", lowest >= 0 and highest < 1 << 32, (lowest, highest))
+
+
+def example(name: str, folder: pathlib.Path, *arguments: str) -> None:
     subprocess.run(
-        ["cargo", "run", "--quiet", "--release", "--locked", "--example", name, "--", str(folder)],
+        ["cargo", "run", "--quiet", "--release", "--locked", "--example", name, "--", str(folder), *arguments],
         cwd=ROOT,
         check=True,
         stdin=subprocess.DEVNULL,
@@ -145,6 +179,11 @@ def main() -> int:
         if not given:
             example("demo", folder)
         demo(folder)
+        with section("two ranks merged"):
+            merged(folder, 2)
+        with section("64 ranks merged"):
+            example("demo", pathlib.Path(scratch, "many"), "64")
+            merged(pathlib.Path(scratch, "many"), 64)
         example("odd", pathlib.Path(scratch, "odd"))
         odd(pathlib.Path(scratch, "odd"))
     print(f"clients: {passed} passed, {failed} failed, {skipped} skipped")

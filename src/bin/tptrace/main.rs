@@ -1,0 +1,36 @@
+//! The command: `tptrace merge`.
+#![forbid(unsafe_code)]
+
+mod merge;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Works on GPU and CPU traces that every trace viewer opens.
+#[derive(Debug, Parser)]
+#[command(name = "tptrace", version, arg_required_else_help = true)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Merge(merge::Arguments),
+}
+
+fn main() -> ExitCode {
+    // Ends with 2 and a message if the arguments cannot be used.
+    let arguments = Arguments::parse();
+    let result = match arguments.command {
+        Command::Merge(arguments) => merge::run(arguments),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("tptrace: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
