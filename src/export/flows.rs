@@ -69,32 +69,94 @@ fn ascending(len: usize, hint: &mut usize, key_at: impl Fn(usize) -> u64, key: u
     (low < len && key_at(low) == key).then_some(low)
 }
 
+/// Calls between two entries of a sparse table, and records between two calls that need no entry.
+const STRIDE: usize = 64;
+
 /// The calls that launched something, by correlation id.
-#[derive(Debug, Default)]
-pub(super) struct Launches(Vec<(u64, u32)>);
+#[derive(Debug)]
+pub(super) enum Launches {
+    /// The ids ascend in the log, as CUPTI gives them out: of every [`STRIDE`] calls the first, and the calls on both
+    /// sides of a longer stretch without any, by id and index.
+    Sparse(Vec<(u64, u32)>),
+    /// All of them, by id; of a runtime call and the driver call inside it, which share an id, the first.
+    Table(Vec<(u64, u32)>),
+}
+
+/// The correlation id of a call that may have launched something.
+#[inline]
+fn launch_id(record: &GpuRecord) -> Option<u64> {
+    match record.correlation() {
+        Int::Unsigned(id @ 1..) if record.kind.is_api() => Some(id),
+        _ => None,
+    }
+}
 
 impl Launches {
     pub(super) fn new(gpu: &View<GpuRecord>) -> Self {
-        let is_launch = |record: &GpuRecord| record.kind.is_api() && matches!(record.correlation(), Int::Unsigned(1..));
-        let mut table: Vec<(u64, u32)> = gpu
-            .iter()
-            .filter(|(_, record)| is_launch(record))
-            .map(|(index, record)| (record.correlation, index as u32))
-            .collect();
-        if !table.is_sorted() {
-            table.sort_unstable();
+        let calls = || gpu.iter().filter_map(|(index, record)| Some((launch_id(record)?, index as u32)));
+        if calls().is_sorted_by_key(|(id, _)| id) {
+            return Launches::Sparse(sparse(calls()));
         }
-        // A runtime call and the driver call inside it share an id: the first one is the outer one.
+        let mut table: Vec<(u64, u32)> = calls().collect();
+        table.sort_unstable();
         table.dedup_by_key(|entry| entry.0);
         table.shrink_to_fit();
-        Self(table)
+        Launches::Table(table)
     }
 
-    fn find(&self, correlation: u64, hint: &mut usize) -> Option<u32> {
-        let at = ascending(self.0.len(), hint, |index| self.0[index].0, correlation)?;
-        *hint = at;
-        Some(self.0[at].1)
+    /// The index of the call of that id. `hint` is where the last one was found.
+    fn find(&self, gpu: &View<GpuRecord>, correlation: u64, hint: &mut usize) -> Option<u32> {
+        match self {
+            Launches::Table(table) => {
+                let at = ascending(table.len(), hint, |index| table[index].0, correlation)?;
+                *hint = at;
+                Some(table[at].1)
+            }
+            Launches::Sparse(table) => {
+                // Of equal ids the first counts: the search starts at the last entry below the id.
+                let next = table.partition_point(|&(id, _)| id < correlation);
+                let at_next = table.get(next).filter(|entry| entry.0 == correlation).map(|entry| entry.1);
+                let Some(entry) = next.checked_sub(1) else { return at_next };
+                // Kernels come in about the order of their launches.
+                let near = gpu.get(*hint).and_then(launch_id).is_some_and(|id| id < correlation);
+                let start = table[entry].1 as usize;
+                let mut index = if near { start.max(*hint) } else { start };
+                let mut without = 0;
+                while let Some(record) = gpu.get(index).filter(|_| without <= STRIDE) {
+                    without += 1;
+                    if let Some(id) = launch_id(record) {
+                        if id >= correlation {
+                            return (id == correlation).then_some(index as u32);
+                        }
+                        (*hint, without) = (index, 0);
+                    }
+                    index += 1;
+                }
+                at_next
+            }
+        }
     }
+}
+
+fn sparse(calls: impl Iterator<Item = (u64, u32)>) -> Vec<(u64, u32)> {
+    let mut table: Vec<(u64, u32)> = Vec::new();
+    let (mut last, mut since) = (None, 0);
+    for call in calls {
+        let gap = last.filter(|&(_, index): &(u64, u32)| (call.1 - index) as usize > STRIDE);
+        if let Some(before) = gap
+            && since > 0
+        {
+            table.push(before);
+        }
+        if gap.is_some() || last.is_none() || since + 1 == STRIDE {
+            table.push(call);
+            since = 0;
+        } else {
+            since += 1;
+        }
+        last = Some(call);
+    }
+    table
 }
 
 /// Gives each flow an id of its own: the correlation id where only one flow has it.
@@ -151,7 +213,7 @@ impl Printer<'_> {
             .and_then(|id| document.op_index.find(&document.snapshot.ops, id, &mut self.op_hint))
             .map(|(index, op)| (op.start, document.op_lane(index, op)));
         let launch = document.launches.as_ref().and_then(|launches| {
-            let index = launches.find(gpu.correlation, &mut self.launch_hint)?;
+            let index = launches.find(&document.snapshot.gpu, gpu.correlation, &mut self.launch_hint)?;
             let launch = document.snapshot.gpu.get(index as usize)?;
             Some((launch.start, document.gpu_lane(index, launch)))
         });
@@ -200,4 +262,46 @@ impl Printer<'_> {
 /// Whether the document of this format draws arrows from launches.
 pub(super) fn draws_launches(format: Format) -> bool {
     format == Format::Torch
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::event::{GpuActivity, GpuKind};
+    use proptest::prelude::*;
+
+    fn log(records: &[(bool, u64)]) -> Snapshot {
+        let trace = crate::Trace::default();
+        for &(is_call, id) in records {
+            let kind = if is_call { GpuKind::Runtime } else { GpuKind::Kernel };
+            let correlation_id = Int::Unsigned(id);
+            trace.add_gpu(&GpuActivity { kind, correlation_id, ..GpuActivity::default() }).expect("added");
+        }
+        trace.lock().snapshot()
+    }
+
+    proptest! {
+        #[test]
+        fn the_first_call_of_an_id_is_found(
+            runs in proptest::collection::vec((any::<bool>(), 1usize..150, 0u64..3), 0..12),
+            sorted: bool,
+        ) {
+            let mut id = 1;
+            let mut records = Vec::new();
+            for (is_call, count, step) in runs {
+                for _ in 0..count {
+                    id += step;
+                    records.push((is_call, if sorted { id } else { 1 + id * 7919 % 101 }));
+                }
+            }
+            let snapshot = log(&records);
+            let launches = Launches::new(&snapshot.gpu);
+            let mut hint = 0;
+            for key in (0..id + 3).chain((0..id + 3).rev()) {
+                let expected = records.iter().position(|&(is_call, id)| is_call && id == key && id > 0);
+                let found = launches.find(&snapshot.gpu, key, &mut hint);
+                prop_assert_eq!(found.map(|index| index as usize), expected, "id {}", key);
+            }
+        }
+    }
 }
