@@ -187,8 +187,8 @@ fn main() {
     }
     println!(
         "memory of an op with its half of a GPU activity: {} bytes counted, {} resident",
-        counts.memory / workload.ops() as u64,
-        resident / workload.ops() as u64
+        counts.memory / ops as u64,
+        resident / ops as u64
     );
     for (name, bytes) in added {
         println!("memory added by writing {name}: {:.1} MB", bytes as f64 / 1e6);

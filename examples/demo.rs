@@ -276,7 +276,7 @@ impl Run {
         self.annotate(&format!("ProfilerStep#{number}"), begin - 2_000, self.now)?;
         for time_ns in (begin..self.now).step_by(400_000) {
             let stack = ["model.py: forward".into(), "train.py: train_step".into(), "train.py: main".into()];
-            self.trace.add_sample(&Sample { time_ns, os_thread: MAIN, stack: &stack })?;
+            self.trace.add_sample(&Sample { time_ns, os_thread: MAIN, stack: &stack, args: &[] })?;
         }
         self.now += 20_000;
         Ok(())

@@ -434,6 +434,10 @@ typedef struct tp_sample {
     const struct tp_str *stack;
     // Number of frames.
     size_t stack_count;
+    // Free arguments: `arg_count` of them.
+    const struct tp_arg *args;
+    // Number of free arguments.
+    size_t arg_count;
 } tp_sample;
 
 // Values of a counter track at one moment. See `TP_INIT`.

@@ -41,7 +41,7 @@ step_python() { venv && cd bindings/python && TPTRACE_REQUIRE_TENSORPLAY=1 "$scr
 step_mypy() { venv && cd bindings/python && "$scratch/venv/bin/mypy" --cache-dir "$scratch/mypy" src/tptrace; }
 step_clients() { bash tests/clients/setup.sh && python3 tests/clients/run.py; }
 step_readme() { venv && cargo build --release --locked && "$scratch/venv/bin/python" tests/readme.py; }
-step_bench() { venv && cargo bench --locked --bench export -- 20000 1 && "$scratch/venv/bin/python" benches/python_export.py --ops 5000 --rounds 1; }
+step_bench() { venv && cargo bench --locked --bench export -- 20000 1 && cargo bench --locked --bench merge -- 5000 1 && "$scratch/venv/bin/python" benches/python_export.py --ops 5000 --rounds 1; }
 
 steps="fmt clippy rust docs tsan asan python mypy clients readme bench"
 [ "${1:-}" = list ] && { echo "$steps"; exit; }

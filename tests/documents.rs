@@ -150,7 +150,7 @@ enum Event {
     Op(AnyOp),
     Gpu(AnyGpu),
     Memory(i64, u64, i64, bool, Option<i64>, u64, Args),
-    Sample(i64, u64, Vec<Vec<u8>>),
+    Sample(i64, u64, Vec<Vec<u8>>, Args),
     Counter(Vec<u8>, i64, Args),
     Instant(Vec<u8>, i64, u64, usize, Args),
 }
@@ -185,7 +185,7 @@ fn event() -> impl Strategy<Value = Event> {
         4 => gpu,
         1 => (time(), id(), any::<i64>(), any::<bool>(), proptest::option::of(any::<i64>()), id(), args())
             .prop_map(|(a, b, c, d, e, f, g)| Event::Memory(a, b, c, d, e, f, g)),
-        1 => (time(), id(), vec(bytes(), 0..3)).prop_map(|(a, b, c)| Event::Sample(a, b, c)),
+        1 => (time(), id(), vec(bytes(), 0..3), args()).prop_map(|(a, b, c, d)| Event::Sample(a, b, c, d)),
         1 => (bytes(), time(), args()).prop_map(|(a, b, c)| Event::Counter(a, b, c)),
         1 => (bytes(), time(), id(), 0usize..3, args()).prop_map(|(a, b, c, d, e)| Event::Instant(a, b, c, d, e)),
     ]
@@ -250,9 +250,10 @@ fn add(trace: &Trace, event: &Event) -> bool {
             let (cuda_device, thread_id, args) = (*cuda_device, *thread_id, &borrowed(args));
             trace.add_memory(&MemoryEvent { time_ns, address, bytes, allocated, cuda_device, thread_id, args }).is_ok()
         }
-        Event::Sample(time_ns, os_thread, stack) => {
+        Event::Sample(time_ns, os_thread, stack, args) => {
             let stack: Vec<Text<'_>> = stack.iter().map(|frame| Text(frame)).collect();
-            let sample = Sample { time_ns: *time_ns, os_thread: *os_thread, stack: &stack };
+            let args = borrowed(args);
+            let sample = Sample { time_ns: *time_ns, os_thread: *os_thread, stack: &stack, args: &args };
             trace.add_sample(&sample).is_ok() && !stack.is_empty()
         }
         Event::Counter(name, time_ns, values) => {

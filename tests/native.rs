@@ -90,7 +90,9 @@ fn start(mode: Mode, program: &Path, arguments: &[PathBuf]) -> String {
     } else {
         Command::new(program)
     };
-    run(command.args(arguments).env("RUST_BACKTRACE", "0").env_remove("RANK").env_remove("WORLD_SIZE"))
+    // Cargo's search path comes before the program's own, and may lead to a library of before.
+    command.env_remove("LD_LIBRARY_PATH").env_remove("RANK").env_remove("WORLD_SIZE");
+    run(command.args(arguments).env("RUST_BACKTRACE", "0"))
 }
 
 fn has_valgrind() -> bool {
@@ -172,6 +174,10 @@ fn every_field_arrives() {
         }
         let annotation = named(document, "the annotation");
         assert_eq!(annotation["args"]["Input type"].to_string(), r#"["first type","second type"]"#);
+        assert_eq!(
+            named(document, "inner frame")["args"],
+            serde_json::json!({"stack": ["inner frame", "outer frame"], "int": -12})
+        );
         assert_eq!(named(document, "the instant")["s"], "p");
         assert_eq!(named(document, "the instant")["args"]["text"], "value");
         assert_eq!(

@@ -53,7 +53,7 @@ fn adding_and_writing_at_once_loses_nothing() {
                         trace.add_gpu(&kernel).expect("added");
                         if i % 100 == 0 {
                             let stack = ["inner".into(), "outer".into()];
-                            let sample = Sample { time_ns: 10 * i, os_thread: thread_id, stack: &stack };
+                            let sample = Sample { time_ns: 10 * i, os_thread: thread_id, stack: &stack, args: &[] };
                             trace.add_sample(&sample).expect("added");
                             trace.set_thread_name(thread_id, &name);
                         }

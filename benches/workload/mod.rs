@@ -105,8 +105,4 @@ impl Workload {
         }
         trace
     }
-
-    pub(super) fn ops(&self) -> usize {
-        self.ops.len()
-    }
 }

@@ -291,7 +291,7 @@ private:
 };
 
 // The stack of one thread at one moment.
-class Sample {
+class Sample : public detail::Args<Sample> {
 public:
     Sample(std::uint64_t os_thread, std::int64_t time_ns) : sample_(TP_INIT(tp_sample)) {
         sample_.os_thread = os_thread;
@@ -304,6 +304,8 @@ public:
         tp_sample sample = sample_;
         sample.stack = stack_.data();
         sample.stack_count = stack_.size();
+        sample.args = args_.data();
+        sample.arg_count = args_.size();
         return sample;
     }
 

@@ -171,8 +171,10 @@ fn call(u: &mut Unstructured<'_>, memory: &mut Memory, trace: *mut tp_trace) -> 
             }
             8 => {
                 let (stack, stack_count) = texts(u, memory)?;
+                let (args, arg_count) = args(u, memory)?;
                 let size = size(u, size_of::<tp_sample>())?;
-                let sample = tp_sample { size, time_ns: time(u)?, os_thread: id(u)?, stack, stack_count };
+                let (time_ns, os_thread) = (time(u)?, id(u)?);
+                let sample = tp_sample { size, time_ns, os_thread, stack, stack_count, args, arg_count };
                 tp_trace_add_sample(trace, &sample)
             }
             9 => {

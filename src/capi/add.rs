@@ -281,10 +281,14 @@ pub unsafe extern "C" fn tp_trace_add_memories(
 
 unsafe fn add_sample(store: &mut Store, from: *const tp_sample) -> Result<(), Failure> {
     // SAFETY: the caller vouches for the struct and all that it points to.
-    let read =
-        unsafe { sized(from).and_then(|sample| Ok((sample, texts("stack", sample.stack, sample.stack_count)?))) };
-    let (sample, stack) = counted(store, read)?;
-    Ok(store.add_sample(&Sample { time_ns: sample.time_ns, os_thread: sample.os_thread, stack: &stack })?)
+    let read = unsafe {
+        sized(from).and_then(|sample| {
+            Ok((sample, texts("stack", sample.stack, sample.stack_count)?, args(sample.args, sample.arg_count)?))
+        })
+    };
+    let (sample, stack, args) = counted(store, read)?;
+    let (time_ns, os_thread) = (sample.time_ns, sample.os_thread);
+    Ok(store.add_sample(&Sample { time_ns, os_thread, stack: &stack, args: &args })?)
 }
 
 /// Adds one stack sample. Everything it points to is copied during the call. One without a frame is dropped, counted,

@@ -40,7 +40,7 @@ sized! {
     tp_op = 184,
     tp_gpu_activity = 168,
     tp_memory_event = 64,
-    tp_sample = 40,
+    tp_sample = 56,
     tp_counter = 48,
     tp_instant = 64,
     tp_write_options = 64,

@@ -272,6 +272,10 @@ pub struct tp_sample {
     pub stack: *const tp_str,
     /// Number of frames.
     pub stack_count: usize,
+    /// Free arguments: `arg_count` of them.
+    pub args: *const tp_arg,
+    /// Number of free arguments.
+    pub arg_count: usize,
 }
 
 /// Values of a counter track at one moment. See `TP_INIT`.

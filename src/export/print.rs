@@ -325,7 +325,9 @@ impl<'a> Printer<'a> {
             }
             json::text(out, texts.get(from.number() as Id));
         }
-        out.extend_from_slice(b"]}}");
+        out.push(b']');
+        self.free_args(out, &mut Args { comma: true }, sample.args);
+        out.extend_from_slice(b"}}");
     }
 
     /// The values of a counter track.

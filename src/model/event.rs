@@ -241,6 +241,8 @@ pub struct Sample<'a> {
     pub os_thread: u64,
     /// Frames, innermost first. An empty stack is dropped, and counted.
     pub stack: &'a [Text<'a>],
+    /// Free arguments.
+    pub args: &'a [Arg<'a>],
 }
 
 /// Values of a counter track at one moment.

@@ -78,6 +78,7 @@ pub(crate) struct MemoryRecord {
 pub(crate) struct SampleRecord {
     pub(crate) time: i64,
     pub(crate) stack: Id,
+    pub(crate) args: Id,
     /// Index into the sample threads.
     pub(crate) thread: u32,
 }

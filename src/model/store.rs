@@ -86,6 +86,7 @@ const GPU_ARGS: &[&str] = &[
     "graph node id",
     "priority",
 ];
+const SAMPLE_ARGS: &[&str] = &["stack"];
 const MEMORY_ARGS: &[&str] = &["Bytes", "Allocation Type", "Device", "Addr", "Device Type", "Device Id"];
 
 #[derive(Debug)]
@@ -395,10 +396,12 @@ impl Store {
             self.counts.dropped += 1;
             return Ok(());
         }
+        let args = self.args(sample.args, SAMPLE_ARGS);
+        let args = self.counted(args)?;
         self.counts.samples += 1;
         self.span.point(sample.time_ns);
         let thread = self.sample_threads.index_of(sample.os_thread);
-        self.samples.push(SampleRecord { time: sample.time_ns, stack, thread });
+        self.samples.push(SampleRecord { time: sample.time_ns, stack, args, thread });
         Ok(())
     }
 

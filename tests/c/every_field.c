@@ -142,6 +142,8 @@ int main(int argc, char **argv) {
     sample.os_thread = 73;
     sample.stack = stack;
     sample.stack_count = 2;
+    sample.args = &args[0];
+    sample.arg_count = 1;
     CHECK(tp_trace_add_sample(trace, &sample) == TP_STATUS_OK);
 
     tp_counter counter = TP_INIT(tp_counter);

@@ -61,7 +61,7 @@ static void events(const char *path) {
     trace.add(tp::GpuActivity(tp::GpuKind::memcpy, "copy", 4000, 4500).stream(8).bytes(64).copy_kind(1));
     trace.add(tp::GpuActivity(tp::GpuKind::memset, "fill", 4500, 4600).stream(8).bytes(64).value(3).callback(0));
     trace.add(tp::MemoryEvent(true, 4096, 64, 1500).cuda(1).thread(9).arg("pool", 2));
-    trace.add(tp::Sample(9, 1600).frame("inner").frame("outer"));
+    trace.add(tp::Sample(9, 1600).frame("inner").frame("outer").arg("state", "running"));
     trace.add(tp::Counter("bytes", 1700).arg("used", 64).arg("free", 0.5));
     trace.add(tp::Instant("now", 1800).scope(tp::Scope::process).thread(9).arg("why", "test"));
     trace.set_process_name("renamed");

@@ -62,7 +62,7 @@ def test_every_kind_of_event_arrives(tmp_path):
         trace.add_gpu("memcpy", "copy", 5000, 6000, device=1, stream=8, bytes=64, copy_kind=1)
         trace.add_memory(2100, 4096, 512, allocated=True, cuda_device=1, thread_id=7, args={"pool": "a"})
         trace.add_memory(2200, 4096, 512, allocated=False, thread_id=7)
-        trace.add_sample(2300, 7, ["inner", "outer"])
+        trace.add_sample(2300, 7, ["inner", "outer"], args={"state": "running"})
         trace.add_counter("used", 2400, {"cpu": 1, "gpu": 2.5})
         trace.add_counter("plain", 2400, 3)
         trace.add_instant("now", 2500, thread_id=7, scope="process", args={"why": "test"})
@@ -82,6 +82,7 @@ def test_every_kind_of_event_arrives(tmp_path):
     assert named(document, "named types")["args"]["Input type"] == ["fp8"]
     kernel = named(document, "gemm")["args"]
     assert kernel["grid"] == [1, 2, 3] and kernel["priority"] == -5 and kernel["stream"] == 7 and kernel["k"] == 1
+    assert named(document, "inner")["args"] == {"stack": ["inner", "outer"], "state": "running"}
     assert named(document, "used")["args"] == {"cpu": 1, "gpu": 2.5}
     assert named(document, "plain")["args"] == {"value": 3}
 

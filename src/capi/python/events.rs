@@ -463,7 +463,7 @@ impl Gather for Samples {
             stack.clear();
             // SAFETY: all texts of the batch are in `keep`, which `clear` clears.
             stack.extend(self.texts[range.clone()].iter().map(|text| unsafe { text.get() }));
-            store.add_sample(&Sample { time_ns: *time_ns, os_thread: *os_thread, stack: &stack })?;
+            store.add_sample(&Sample { time_ns: *time_ns, os_thread: *os_thread, stack: &stack, args: &[] })?;
         }
         Ok(())
     }

@@ -135,6 +135,8 @@ class Sample(Sized):
         ("os_thread", c_uint64),
         ("stack", POINTER(Str)),
         ("stack_count", c_size_t),
+        ("args", POINTER(Arg)),
+        ("arg_count", c_size_t),
     ]
 
 

@@ -273,14 +273,19 @@ class Trace:
         with self._using() as handle:
             c.check(c.lib.tp_trace_add_memory(handle, made))
 
-    def add_sample(self, time_ns: int, os_thread: int, stack: Iterable[str]) -> None:
+    def add_sample(
+        self, time_ns: int, os_thread: int, stack: Iterable[str], *, args: Optional[Mapping[str, Value]] = None
+    ) -> None:
         """Adds the stack of one thread at one moment, innermost frame first. Without a frame it is dropped, counted."""
         frames = _structs.texts("stack", stack)
+        free = _structs.args(args)
         made = c.Sample(
             time_ns=_structs.number("time_ns", time_ns, "int64"),
             os_thread=_structs.number("os_thread", os_thread, "uint64"),
             stack=ctypes.cast(frames, ctypes.POINTER(c.Str)),
             stack_count=len(frames),
+            args=ctypes.cast(free, ctypes.POINTER(c.Arg)),
+            arg_count=len(free),
         )
         with self._using() as handle:
             c.check(c.lib.tp_trace_add_sample(handle, made))
