@@ -205,6 +205,13 @@ fn bad_input_is_answered() {
 }
 
 #[test]
+fn merging_works_from_c() {
+    let (packed, plain) = each_way(EVERY, Language::C("c11"), "tests/c/merge.c");
+    assert_eq!(parse(&packed)["traceName"], "merged");
+    assert!(parse(&plain)["traceEvents"].as_array().is_some_and(Vec::is_empty));
+}
+
+#[test]
 fn newer_callers_work() {
     each_way(EVERY, Language::C("c11"), "tests/c/future.c");
 }

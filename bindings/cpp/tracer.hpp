@@ -589,6 +589,70 @@ private:
     tp_trace *trace_ = nullptr;
 };
 
+// How files are merged.
+struct MergeOptions {
+    bool verbatim = false; // shift pids by rank x 10,000,000 and change nothing else
+    bool salvage = false;  // keep what can be kept of damaged files
+    bool fsync = false;    // wait until the file is on the disk
+    std::int32_t alignment = TP_ALIGN_AUTO;
+    std::vector<std::int64_t> offsets_ns; // for TP_ALIGN_OFFSETS: one for each file
+    Compression compression = Compression::by_name;
+    int level = 0;        // gzip level from 1 to 9; 0: the default
+    unsigned threads = 0; // 0: one per core
+    std::string_view trace_name;
+    // Told how far the merge has come, on the calling thread; false cancels.
+    std::function<bool(const tp_progress &)> progress;
+    // Told what was odd about the files, on the calling thread.
+    std::function<void(std::string_view)> warn;
+};
+
+// Merges trace files, one for each rank, into one; see tp_trace_merge. What a callback throws comes out of this call.
+inline Status try_merge(const std::vector<std::string> &paths, std::string_view out_path,
+                        const MergeOptions &given = {}, tp_merge_report *report = nullptr) {
+    std::vector<tp_str> texts;
+    for (const std::string &path : paths) texts.push_back(str(path));
+    detail::Progress progress{given.progress};
+    const std::function<bool(std::string_view)> tell = [&](std::string_view text) { return given.warn(text), true; };
+    detail::Shield<std::function<bool(std::string_view)>> warn{tell};
+    tp_merge_options options = TP_INIT(tp_merge_options);
+    options.flags = (given.verbatim ? TP_MERGE_VERBATIM : 0u) | (given.salvage ? TP_MERGE_SALVAGE : 0u) |
+                    (given.fsync ? TP_MERGE_FSYNC : 0u);
+    options.alignment = given.alignment;
+    options.offsets_ns = given.offsets_ns.data();
+    options.offset_count = given.offsets_ns.size();
+    options.compression = static_cast<std::int32_t>(given.compression);
+    options.level = given.level;
+    options.threads = given.threads;
+    options.trace_name = str(given.trace_name);
+    if (given.progress) {
+        options.progress = [](const tp_progress *state, void *data) -> std::int32_t {
+            return (*static_cast<detail::Progress *>(data))(*state) ? 0 : 1;
+        };
+        options.progress_data = &progress;
+    }
+    if (given.warn) {
+        options.warn = [](tp_str message, void *data) {
+            (*static_cast<decltype(warn) *>(data))(std::string_view(message.ptr, message.len));
+        };
+        options.warn_data = &warn;
+    }
+    if (report != nullptr) *report = TP_INIT(tp_merge_report);
+    const tp_status code = tp_trace_merge(texts.data(), texts.size(), str(out_path), &options, report);
+    progress.rethrow();
+    warn.rethrow();
+    return Status{code};
+}
+
+#if TP_EXCEPTIONS
+inline tp_merge_report merge(const std::vector<std::string> &paths, std::string_view out_path,
+                             const MergeOptions &options = {}) {
+    tp_merge_report report;
+    const Status status = try_merge(paths, out_path, options, &report);
+    if (!status) throw Error(status);
+    return report;
+}
+#endif
+
 } // namespace tp
 
 #endif // TPTRACE_TRACER_HPP

@@ -127,6 +127,34 @@ static void errors() {
     }
 }
 
+static void merging(const std::string &path) {
+    const std::string rank = path + ".rank0";
+    tp::Trace trace;
+    trace.set_rank(0, 2);
+    trace.add(tp::Op("op", 1, 2));
+    tp::WriteOptions torch;
+    torch.format = tp::Format::torch;
+    trace.write(rank, torch);
+    std::vector<std::string> warnings;
+    tp::MergeOptions options;
+    options.alignment = TP_ALIGN_OFFSETS;
+    options.offsets_ns = {5};
+    options.warn = [&](std::string_view text) { warnings.emplace_back(text); };
+    options.progress = [](const tp_progress &) { return true; };
+    CHECK(tp::merge({rank}, path + ".merged", options).events > 1);
+    CHECK(tp::merge({rank, rank}, path + ".merged").events > 2);
+    options.offsets_ns = {};
+    CHECK(tp::try_merge({rank}, path + ".merged", options).code() == TP_STATUS_INVALID_ARGUMENT);
+    options.alignment = TP_ALIGN_AUTO;
+    options.warn = [](std::string_view) { throw std::logic_error("from the warning"); };
+    try {
+        tp::merge({rank, rank}, path + ".merged", options);
+        CHECK(false); // it did not throw
+    } catch (const std::logic_error &error) {
+        CHECK(std::string(error.what()) == "from the warning");
+    }
+}
+
 static void threads() {
     tp::Trace trace;
     std::vector<std::thread> running;
@@ -148,5 +176,6 @@ int main(int argc, char **argv) {
     moves();
     events(argv[1]);
     errors();
+    merging(argv[1]);
     threads();
 }
