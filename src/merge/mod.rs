@@ -1,8 +1,8 @@
 //! Many trace documents into one, as a stream: two passes over each input, a bounded piece of it in memory at a time.
 //!
-//! The first pass ([`survey`]) reads what stands around the events: rank, clock, metadata. Then everything about pids,
-//! ids and clocks is settled ([`plan`]), and the second pass cuts the events into blocks ([`blocks`]), which are
-//! checked and rewritten in parallel ([`rewrite`]).
+//! The first pass (`survey`) reads what stands around the events: rank, clock, metadata. Then everything about pids,
+//! ids and clocks is settled (`plan`), and the second pass cuts the events into blocks (`blocks`), which are
+//! checked and rewritten in parallel (`rewrite`).
 #![forbid(unsafe_code)]
 
 mod blocks;
