@@ -101,12 +101,12 @@ pub(crate) fn export(
         &options.write,
         progress,
         snapshot.event_count(),
-        || Ok(pieces.next().map(|(item, units)| Job { item, units })),
+        || Ok(group(&mut pieces)),
         || {
             let mut printer = Printer::new(&document);
             let flows_dropped = &flows_dropped;
-            move |piece, out: &mut Vec<u8>| {
-                printer.piece(out, piece);
+            move |pieces: Vec<Piece>, out: &mut Vec<u8>| {
+                pieces.into_iter().for_each(|piece| printer.piece(out, piece));
                 flows_dropped.fetch_add(std::mem::take(&mut printer.flows_dropped), Ordering::Relaxed);
                 Ok(())
             }
@@ -120,22 +120,39 @@ pub(crate) fn export(
     })
 }
 
-/// All pieces in order, each with the number of events in it.
-fn pieces(document: &Document<'_>) -> impl Iterator<Item = (Piece, u64)> + Send {
+/// The next pieces that make about as much as a full chunk: a small document is compressed as one.
+fn group(pieces: &mut impl Iterator<Item = (Piece, u64, usize)>) -> Option<Job<Vec<Piece>>> {
+    let mut job = Job { item: Vec::new(), units: 0 };
+    let mut lines = 0;
+    while lines < CHUNK
+        && let Some((piece, units, more)) = pieces.next()
+    {
+        job.item.push(piece);
+        job.units += units;
+        lines += more;
+    }
+    (!job.item.is_empty()).then_some(job)
+}
+
+/// All pieces in order, each with the number of events that it finishes, and about how many lines it prints.
+fn pieces(document: &Document<'_>) -> impl Iterator<Item = (Piece, u64, usize)> + Send {
     let snapshot = document.snapshot;
     let chunks = |len: usize, piece: fn(usize) -> Piece| {
-        (0..len.div_ceil(CHUNK)).map(move |i| (piece(i), CHUNK.min(len - i * CHUNK) as u64))
+        (0..len.div_ceil(CHUNK)).map(move |i| {
+            let events = CHUNK.min(len - i * CHUNK);
+            (piece(i), events as u64, events)
+        })
     };
     let gpu = snapshot.gpu.len();
-    std::iter::once((Piece::Head, 0))
+    std::iter::once((Piece::Head, 0, 0))
         .chain(chunks(snapshot.ops.len(), Piece::Ops))
         .chain(chunks(gpu, Piece::Gpu))
         .chain(chunks(snapshot.memory.len(), Piece::Memory))
         .chain(chunks(snapshot.samples.len(), Piece::Samples))
         .chain(chunks(snapshot.counters.len(), Piece::Counters))
         .chain(chunks(snapshot.instants.len(), Piece::Instants))
-        .chain(chunks(gpu, Piece::Flows).map(|(piece, _)| (piece, 0))) // the activities counted above
-        .chain(std::iter::once((Piece::Tail, 0)))
+        .chain(chunks(gpu, Piece::Flows).map(|(piece, _, lines)| (piece, 0, lines))) // the activities counted above
+        .chain(std::iter::once((Piece::Tail, 0, 0)))
 }
 
 impl Printer<'_> {

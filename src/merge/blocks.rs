@@ -12,12 +12,15 @@ use crate::output::Job;
 /// Bytes of events in a block.
 const BLOCK: usize = 1 << 20;
 
+/// Inputs whose metadata make one piece.
+pub(super) const ABOUT: usize = 64;
+
 /// A piece of the merged document.
 #[derive(Debug)]
 pub(super) enum Piece {
-    /// All before what the inputs say.
+    /// All before what the inputs say, and what the first of them say.
     Head,
-    /// What one input says of itself.
+    /// What the inputs from this one on say of themselves, [`ABOUT`] of them.
     About(usize),
     /// The bracket that opens the events.
     Open,
@@ -91,11 +94,11 @@ impl<'p, 'a> Blocks<'p, 'a> {
         loop {
             match self.stage {
                 Stage::Head => {
-                    self.stage = if plan.options.verbatim { Stage::Open } else { Stage::About(0) };
+                    self.stage = if plan.options.verbatim { Stage::Open } else { Stage::About(ABOUT) };
                     return job(Piece::Head);
                 }
                 Stage::About(index) => {
-                    self.stage = Stage::About(index + 1);
+                    self.stage = Stage::About(index + ABOUT);
                     if index < plan.parts.len() {
                         return job(Piece::About(index));
                     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::blocks::{Block, Piece};
+use super::blocks::{ABOUT, Block, Piece};
 use super::clock::shift_ts;
 use super::document::{malformed, member};
 use super::event::{Elements, Event, Span};
@@ -61,8 +61,11 @@ impl<'p, 'a> Rewriter<'p, 'a> {
     /// Appends one piece.
     pub(super) fn job(&mut self, piece: Piece, out: &mut Vec<u8>) -> Result<()> {
         match piece {
-            Piece::Head => head::start(self.plan, out),
-            Piece::About(index) => head::about(self.plan, index, out),
+            Piece::Head => {
+                head::start(self.plan, out);
+                self.about(0, out);
+            }
+            Piece::About(index) => self.about(index, out),
             Piece::Open => head::open(self.plan, out),
             Piece::Events(block) => return self.block(*block, out),
             Piece::Close(ticket) => {
@@ -73,6 +76,13 @@ impl<'p, 'a> Rewriter<'p, 'a> {
             }
         }
         Ok(())
+    }
+
+    /// What some inputs say of themselves.
+    fn about(&self, from: usize, out: &mut Vec<u8>) {
+        if !self.plan.options.verbatim {
+            (from..self.plan.parts.len().min(from + ABOUT)).for_each(|index| head::about(self.plan, index, out));
+        }
     }
 
     fn block(&mut self, block: Block, out: &mut Vec<u8>) -> Result<()> {
