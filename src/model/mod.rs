@@ -10,6 +10,7 @@ pub(crate) mod intern;
 mod keys;
 pub(crate) mod log;
 pub(crate) mod pack;
+mod recent;
 pub(crate) mod record;
 pub(crate) mod snapshot;
 pub(crate) mod span;

@@ -2,13 +2,14 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use super::event::{Arg, Counter, Dtypes, GpuActivity, Instant, Int, MemoryEvent, Op, Sample, Text, Value};
+use super::event::{Arg, Counter, Dtypes, GpuActivity, Inputs, Instant, Int, MemoryEvent, Op, Sample, Text, Value};
 use super::extra::{GpuExtra, OpExtra};
 use super::identity::RankWorld;
 use super::intern::{Id, Interner, NONE};
 use super::keys::Keys;
 use super::log::Log;
 use super::pack;
+use super::recent::RecentInputs;
 use super::record::{CounterRecord, GpuLane, GpuRecord, InstantRecord, MemoryRecord, OpRecord, SampleRecord};
 use super::snapshot::Snapshot;
 use super::span::Span;
@@ -115,6 +116,7 @@ pub(crate) struct Store {
     pub(crate) backend: Option<String>,
     pub(crate) rank_world: Option<RankWorld>,
     pub(crate) metadata: Vec<(String, String)>,
+    recent_inputs: RecentInputs,
     bytes_scratch: Vec<u8>,
     ids_scratch: Vec<Id>,
 }
@@ -146,6 +148,7 @@ impl Store {
             backend: None,
             rank_world: None,
             metadata: Vec::new(),
+            recent_inputs: RecentInputs::default(),
             bytes_scratch: Vec::new(),
             ids_scratch: Vec::new(),
         }
@@ -199,6 +202,20 @@ impl Store {
             ids.push(self.text(text)?);
         }
         Ok(ids)
+    }
+
+    /// Packs shapes and element types.
+    fn inputs(&mut self, inputs: &Inputs<'_>) -> Result<Id> {
+        if let Some(id) = self.recent_inputs.find(inputs) {
+            return Ok(id);
+        }
+        let names = match inputs.dtypes {
+            Dtypes::Names(names) => self.text_ids(names)?,
+            _ => Vec::new(),
+        };
+        let id = self.pack(|_, out| pack::inputs(out, inputs, &names))?;
+        self.recent_inputs.note(inputs, id);
+        Ok(id)
     }
 
     fn stack(&mut self, stack: &[Text<'_>]) -> Result<Id> {
@@ -263,13 +280,7 @@ impl Store {
         let call_site = if op.call_site.0.is_empty() { NONE } else { self.text(op.call_site)? };
         let inputs = match &op.inputs {
             None => NONE,
-            Some(inputs) => {
-                let names = match inputs.dtypes {
-                    Dtypes::Names(names) => self.text_ids(names)?,
-                    _ => Vec::new(),
-                };
-                self.pack(|_, out| pack::inputs(out, inputs, &names))?
-            }
+            Some(inputs) => self.inputs(inputs)?,
         };
         let stack = self.stack(op.stack)?;
         let args = self.args(op.args, OP_ARGS)?;
