@@ -294,6 +294,19 @@ def test_code_that_runs_meanwhile_does_no_harm(tmp_path):
         with pytest.raises(RuntimeError, match="mine"):
             trace.add_ops([("x", "o", 1, 2, 3)] * 10 + [("x", "o", Raising(), 2, 3)])
 
+        class RaisingFloat:
+            def __float__(self):
+                raise RuntimeError("mine")
+
+        def shapes():
+            yield [1]
+            raise KeyError("mine")
+
+        with pytest.raises(KeyError, match="mine"):
+            trace.add_ops([("x", "o", 1, 2, 3, shapes())])
+        with pytest.raises(RuntimeError, match="mine"):
+            trace.add_ops([("x", "o", 1, 2, 3, None, None, None, RaisingFloat())])
+
 
 def test_references_are_given_back(tmp_path):
     name, site = "name that is not interned", "site"

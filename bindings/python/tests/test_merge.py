@@ -37,6 +37,7 @@ def test_ranks_become_one_document(tmp_path):
     assert [event["pid"] for event in slices] == [1, 10_000_001]
 
 
+@pytest.mark.filterwarnings("ignore::tptrace.MergeWarning")
 def test_the_drop_in_answers_the_path_and_warns(tmp_path):
     paths = [write(tmp_path / "a.json", rank(1)), write(tmp_path / "b.json", rank(1))]
     with pytest.warns(tptrace.MergeWarning, match="several inputs are of rank 1"):

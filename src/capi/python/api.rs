@@ -57,8 +57,7 @@ api! {
     PyType_GetFlags: fn(Ptr) -> c_long;
     PyErr_Occurred: fn() -> Ptr;
     PyErr_Clear: fn() -> ();
-    PyErr_Fetch: fn(*mut Ptr, *mut Ptr, *mut Ptr) -> ();
-    PyErr_Restore: fn(Ptr, Ptr, Ptr) -> ();
+    PyErr_ExceptionMatches: fn(Ptr) -> c_int;
 }
 
 /// `Py_TPFLAGS_LONG_SUBCLASS` and its neighbours (Include/object.h): part of the stable ABI.
@@ -75,6 +74,7 @@ pub(super) struct Api {
     list: usize,
     long: usize,
     unicode: usize,
+    type_error: usize,
 }
 
 static API: OnceLock<Option<Api>> = OnceLock::new();
@@ -82,6 +82,16 @@ static API: OnceLock<Option<Api>> = OnceLock::new();
 impl Api {
     pub(super) fn get() -> Option<&'static Api> {
         API.get()?.as_ref()
+    }
+
+    /// Whether the exception that is set is a TypeError: what CPython raises for an object of the wrong type, of which
+    /// our own words say more.
+    pub(super) fn type_error_is_set(&self) -> bool {
+        // SAFETY: under the GIL; no exception matches nothing.
+        unsafe {
+            !(self.functions.PyErr_Occurred)().is_null()
+                && (self.functions.PyErr_ExceptionMatches)(self.type_error as Ptr) != 0
+        }
     }
 }
 
@@ -103,6 +113,8 @@ pub(super) unsafe fn load(none: Ptr, tuple: Ptr) -> bool {
             list: symbol(b"PyList_Type\0")?,
             long: symbol(b"PyLong_Type\0")?,
             unicode: symbol(b"PyUnicode_Type\0")?,
+            // SAFETY: a variable of CPython's that holds the address of the class for as long as the process lives.
+            type_error: unsafe { *(symbol(b"PyExc_TypeError\0")? as *const usize) },
             functions,
         };
         // Free-threaded and debug builds lay objects out in another way: then nothing here would hold.

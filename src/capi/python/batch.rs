@@ -93,6 +93,8 @@ pub(super) fn as_tuple(field: &str, wanted: &str, object: Object<'_>) -> Answer<
     // SAFETY: a live object under the GIL; the result is a new reference.
     match unsafe { Owned::new(object.api, (functions.PySequence_Tuple)(object.pointer())) } {
         Some(tuple) => Ok(tuple),
+        // The caller's own iterator failed.
+        None if !object.api.type_error_is_set() => Err(Trouble::Raised),
         None => {
             // SAFETY: under the GIL.
             unsafe { (functions.PyErr_Clear)() };

@@ -130,38 +130,8 @@ fn indexed(field: &str, object: Object<'_>) -> Answer<Int> {
     match unsafe { Owned::new(api, (api.functions.PyNumber_Index)(object.pointer())) } {
         Some(number) if number.object().is_int() => int(field, number.object()),
         Some(_) => wrong(field, "an integer", object),
-        None if has_index(object) => Err(Trouble::Raised),
+        None if !api.type_error_is_set() => Err(Trouble::Raised),
         None => refused(field, "an integer", object),
-    }
-}
-
-/// Whether the exception that is set came from the object's own `__index__`.
-fn has_index(object: Object<'_>) -> bool {
-    let api = object.api;
-    let functions = &api.functions;
-    // SAFETY: the exception that is set stays set: only the type is asked, which has the attribute or not.
-    unsafe {
-        let raised = (functions.PyErr_Occurred)();
-        if raised.is_null() {
-            return false;
-        }
-        // TypeError is what CPython itself raises for a type without `__index__`.
-        let kind = Owned::new(api, (functions.PyObject_Type)(object.pointer()));
-        kind.is_some_and(|kind| type_has(kind.object(), c"__index__"))
-    }
-}
-
-/// Whether a type has an attribute, leaving the exception that is set alone.
-fn type_has(kind: Object<'_>, name: &std::ffi::CStr) -> bool {
-    let functions = &kind.api.functions;
-    // SAFETY: under the GIL. PyErr_Fetch and PyErr_Restore keep the pending exception aside.
-    unsafe {
-        let (mut a, mut b, mut c) = (null_mut(), null_mut(), null_mut());
-        (functions.PyErr_Fetch)(&mut a, &mut b, &mut c);
-        let found = Owned::new(kind.api, (functions.PyObject_GetAttrString)(kind.pointer(), name.as_ptr())).is_some();
-        (functions.PyErr_Clear)();
-        (functions.PyErr_Restore)(a, b, c);
-        found
     }
 }
 
@@ -206,7 +176,8 @@ pub(super) fn float(field: &str, object: Object<'_>) -> Answer<f64> {
     let value = unsafe { (functions.PyFloat_AsDouble)(object.pointer()) };
     // SAFETY: under the GIL.
     if value == -1.0 && unsafe { !(functions.PyErr_Occurred)().is_null() } {
-        return refused(field, "a number", object);
+        let ours = object.api.type_error_is_set();
+        return if ours { refused(field, "a number", object) } else { Err(Trouble::Raised) };
     }
     Ok(value)
 }
