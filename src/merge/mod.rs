@@ -8,6 +8,7 @@
 mod blocks;
 mod bounds;
 mod clock;
+mod cutter;
 mod document;
 mod event;
 mod head;
@@ -24,6 +25,7 @@ mod report;
 mod rewrite;
 mod simd;
 mod survey;
+mod walk;
 
 pub use options::{Alignment, Input, Limits, MergeOptions};
 pub use report::{InputReport, MergeReport};

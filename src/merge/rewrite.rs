@@ -4,14 +4,15 @@ use std::collections::BTreeMap;
 
 use super::blocks::{ABOUT, Block, Piece};
 use super::clock::shift_ts;
-use super::document::{malformed, member};
-use super::event::{Elements, Event, Span};
-use super::json::{self, Bad, PAD};
+use super::document::member;
+use super::event::{Event, Span};
+use super::head;
+use super::json;
 use super::lanes::{Process, sort_index};
 use super::order::Ticket;
 use super::plan::{Part, Plan};
 use super::pyint::python_int;
-use super::{head, repair};
+use super::walk::walk;
 use crate::error::{Error, Result};
 
 /// Changes of one event: pid, tid, ts, three ids, one argument.
@@ -87,61 +88,10 @@ impl<'p, 'a> Rewriter<'p, 'a> {
 
     fn block(&mut self, block: Block, out: &mut Vec<u8>) -> Result<()> {
         let plan = self.plan;
-        let part = &plan.parts[block.part];
-        let path = &part.input.stored.name;
-        let Block { mut bytes, mut length, offset, comma, open_end, ticket, .. } = block;
-        if open_end {
-            length = without_comma(&mut bytes, length);
-        }
-        let valid =
-            std::str::from_utf8(&bytes[..length]).map_err(|error| Bad::new(error.valid_up_to(), json::What::Utf8));
-        if let (Err(bad), false) = (valid, plan.options.salvage) {
-            return Err(malformed(path, offset, bad));
-        }
-        let mut elements = Elements::new(length, comma);
-        let (mut kept, mut repaired, mut lost) = (0, 0, 0);
-        let whole = valid.is_ok();
-        loop {
-            let found = elements.next(&bytes);
-            let event = match found {
-                Ok(None) => break,
-                Ok(Some(event))
-                    if whole || std::str::from_utf8(&bytes[event.start as usize..event.end as usize]).is_ok() =>
-                {
-                    self.write(part, &bytes, &event, &ticket, out)?;
-                    kept += 1;
-                    continue;
-                }
-                Ok(Some(event)) => Err(event.start as usize),
-                Err(bad) => Ok(bad),
-            };
-            // Damage, or bytes that are not UTF-8.
-            let at = event.map_or_else(|start| start, |bad| elements.start_of(&bytes, bad));
-            let bad = event.unwrap_or_else(|start| Bad::new(start, json::What::Utf8));
-            if !plan.options.salvage {
-                return Err(malformed(path, offset, bad));
-            }
-            part.damaged(malformed(path, offset, bad).to_string());
-            let end = repair::end_of(&bytes, at, length);
-            match repair::mend(&bytes[at..end]) {
-                Some(mended) => {
-                    let mut padded = mended;
-                    let size = padded.len();
-                    padded.resize(size + PAD, 0);
-                    match Elements::new(size, false).next(&padded) {
-                        Ok(Some(event)) => {
-                            self.write(part, &padded, &event, &ticket, out)?;
-                            repaired += 1;
-                            kept += 1;
-                        }
-                        _ => lost += 1,
-                    }
-                }
-                None => lost += 1,
-            }
-            elements.go_to(end);
-        }
-        part.count(kept, repaired, lost);
+        let Block { part, cut, ticket } = block;
+        let part = &plan.parts[part];
+        let met = walk(part, plan.options.salvage, cut, |bytes, event| self.write(part, bytes, event, &ticket, out))?;
+        part.count(met.visited, met.repaired, met.lost);
         for (pid, seen) in std::mem::take(&mut self.seen) {
             part.lanes.learn(pid, &seen);
         }
@@ -308,14 +258,4 @@ impl<'p, 'a> Rewriter<'p, 'a> {
         }
         Ok(())
     }
-}
-
-/// The length without white space and one comma at the end, which become zeros.
-fn without_comma(bytes: &mut [u8], length: usize) -> usize {
-    let mut end = length - bytes[..length].iter().rev().take_while(|byte| byte.is_ascii_whitespace()).count();
-    if end > 0 && bytes[end - 1] == b',' {
-        end -= 1;
-    }
-    bytes[end..length].fill(0);
-    end
 }
