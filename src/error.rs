@@ -74,3 +74,12 @@ impl Error {
 pub(crate) fn refused(number: i32, words: &str) -> io::Error {
     io::Error::new(io::Error::from_raw_os_error(number).kind(), format!("{words} (os error {number})"))
 }
+
+/// A panic as an error, where a thread must say what became of its work.
+pub(crate) fn contained<T>(call: impl FnOnce() -> Result<T>) -> Result<T> {
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(call)).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+        let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+        Err(Error::Internal(text.unwrap_or_else(|| "a worker panicked".to_owned())))
+    })
+}

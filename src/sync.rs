@@ -10,6 +10,7 @@ mod locks {
     pub(crate) use std::sync::{Condvar, Mutex, MutexGuard};
 
     use std::sync::PoisonError;
+    use std::time::Duration;
 
     /// A panic under a lock is no reason to stop: each change is complete before anything in it can panic.
     pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -19,11 +20,18 @@ mod locks {
     pub(crate) fn wait<'a, T>(condition: &Condvar, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
         condition.wait(guard).unwrap_or_else(PoisonError::into_inner)
     }
+
+    /// Waits no longer than `time`.
+    pub(crate) fn wait_for<'a, T>(condition: &Condvar, guard: MutexGuard<'a, T>, time: Duration) -> MutexGuard<'a, T> {
+        condition.wait_timeout(guard, time).unwrap_or_else(PoisonError::into_inner).0
+    }
 }
 
 #[cfg(tptrace_tsan)]
 mod locks {
     pub(crate) use parking_lot::{Condvar, Mutex, MutexGuard};
+
+    use std::time::Duration;
 
     pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
         mutex.lock()
@@ -33,6 +41,16 @@ mod locks {
         condition.wait(&mut guard);
         guard
     }
+
+    /// Waits no longer than `time`.
+    pub(crate) fn wait_for<'a, T>(
+        condition: &Condvar,
+        mut guard: MutexGuard<'a, T>,
+        time: Duration,
+    ) -> MutexGuard<'a, T> {
+        condition.wait_for(&mut guard, time);
+        guard
+    }
 }
 
-pub(crate) use locks::{Condvar, Mutex, MutexGuard, lock, wait};
+pub(crate) use locks::{Condvar, Mutex, MutexGuard, lock, wait, wait_for};

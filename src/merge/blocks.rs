@@ -1,8 +1,11 @@
 //! The second pass: the pieces of the merged document, in order.
 
+use std::sync::Arc;
+
 use super::cutter::{Cut, Cutter};
 use super::order::Ticket;
 use super::plan::{Part, Plan};
+use super::select::Marks;
 use crate::error::Result;
 use crate::output::Job;
 
@@ -29,6 +32,8 @@ pub(super) enum Piece {
 pub(super) struct Block {
     pub(super) part: usize,
     pub(super) cut: Cut,
+    /// Which of its events stay, and the number of its first one.
+    pub(super) marks: Option<(Arc<Marks>, u64)>,
     pub(super) ticket: Ticket,
 }
 
@@ -37,6 +42,8 @@ pub(super) struct Blocks<'p, 'a> {
     plan: &'p Plan<'a>,
     stage: Stage,
     reading: Option<Cutter>,
+    /// The number of the next piece of the input.
+    piece: usize,
     /// The number of the next ticket.
     ticket: u64,
 }
@@ -51,7 +58,7 @@ enum Stage {
 
 impl<'p, 'a> Blocks<'p, 'a> {
     pub(super) fn new(plan: &'p Plan<'a>) -> Self {
-        Self { plan, stage: Stage::Head, reading: None, ticket: 0 }
+        Self { plan, stage: Stage::Head, reading: None, piece: 0, ticket: 0 }
     }
 
     fn ticket(&mut self) -> Ticket {
@@ -93,6 +100,7 @@ impl<'p, 'a> Blocks<'p, 'a> {
                         }
                         None => {
                             self.reading = None;
+                            plan.note_read();
                             self.stage = Stage::Part(index + 1);
                         }
                     }
@@ -106,13 +114,23 @@ impl<'p, 'a> Blocks<'p, 'a> {
     fn block(&mut self, index: usize, part: &Part<'a>) -> Result<Option<Block>> {
         if self.reading.is_none() {
             self.reading = Cutter::open(part)?;
+            self.piece = 0;
         }
         let Some(cutter) = &mut self.reading else { return Ok(None) };
         let Some(cut) = cutter.next(self.plan, part)? else {
             part.count(0, 0, cutter.lost);
             return Ok(None);
         };
+        let marks = match &self.plan.selected {
+            None => None,
+            Some(selected) => {
+                let marks = &selected.marks[index];
+                let first = marks.first_of(self.piece).ok_or_else(|| super::changed(&part.input.stored.name))?;
+                Some((marks.clone(), first))
+            }
+        };
+        self.piece += 1;
         let ticket = self.ticket();
-        Ok(Some(Block { part: index, cut, ticket }))
+        Ok(Some(Block { part: index, cut, marks, ticket }))
     }
 }

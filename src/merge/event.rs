@@ -38,6 +38,7 @@ pub(super) struct Event {
     pub(super) id: Span,
     pub(super) id2: Span,
     pub(super) bind_id: Span,
+    pub(super) bp: Span,
     pub(super) args: Span,
 }
 
@@ -67,6 +68,7 @@ impl Event {
                 w if w == const { name(b"ph\"") } => Some(&mut self.ph),
                 w if w == const { name(b"ts\"") } => Some(&mut self.ts),
                 w if w == const { name(b"id\"") } => Some(&mut self.id),
+                w if w == const { name(b"bp\"") } => Some(&mut self.bp),
                 _ => None,
             },
             5 => match word & 0xffff_ffff {
@@ -94,6 +96,7 @@ impl Event {
             "ph" => Some(&mut self.ph),
             "ts" => Some(&mut self.ts),
             "id" => Some(&mut self.id),
+            "bp" => Some(&mut self.bp),
             "pid" => Some(&mut self.pid),
             "tid" => Some(&mut self.tid),
             "dur" => Some(&mut self.dur),

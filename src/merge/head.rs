@@ -5,6 +5,9 @@ use super::json::quote;
 use super::lanes::{default_sort, sort_index};
 use super::plan::{Part, Plan};
 
+/// The end of the document.
+pub(super) const END: &[u8] = b"\n]}\n";
+
 fn pair(out: &mut Vec<u8>, key: &str, value: &[u8]) {
     quote(out, key);
     out.extend_from_slice(b": ");
@@ -61,6 +64,9 @@ pub(super) fn start(plan: &Plan<'_>, out: &mut Vec<u8>) {
     own.extend_from_slice(format!("\"merge\": {{\"aligned\": {}, ", plan.aligned.aligned).as_bytes());
     if let Some(uncertainty) = plan.aligned.uncertainty {
         own.extend_from_slice(format!("\"uncertainty_ns\": {uncertainty}, ").as_bytes());
+    }
+    if let Some(selected) = &plan.selected {
+        own.extend_from_slice(format!("\"selection\": {}, ", selected.note).as_bytes());
     }
     own.extend_from_slice(b"\"warnings\": [");
     for (index, warning) in plan.warnings.iter().enumerate() {
@@ -130,7 +136,12 @@ pub(super) fn close(plan: &Plan<'_>, mut first: bool, out: &mut Vec<u8>) {
             }
         }
     }
-    out.extend_from_slice(b"\n]}\n");
+    out.extend_from_slice(END);
+}
+
+/// Bytes that [`close`] may write for a process, at most.
+pub(super) fn process_bytes(pid: &[u8]) -> u64 {
+    240 + 6 * pid.len() as u64
 }
 
 fn event(out: &mut Vec<u8>, first: &mut bool, name: &str, pid: u64, key: &str, value: &dyn Fn(&mut Vec<u8>)) {

@@ -190,6 +190,9 @@ impl Lanes {
     /// Adds what a job learned of a process.
     pub(super) fn learn(&self, pid: u64, seen: &Process) {
         let mut state = lock(&self.state);
+        if state.processes.len() >= MAX_PROCESSES && !state.processes.contains_key(&pid) {
+            return;
+        }
         let known = state.processes.entry(pid).or_default();
         known.named |= seen.named;
         known.sorted |= seen.sorted;
@@ -206,6 +209,9 @@ impl Lanes {
         pid - self.block.base
     }
 }
+
+/// Processes of one input that are named and sorted, which bounds memory; no system has as many.
+pub(super) const MAX_PROCESSES: usize = 1 << 17;
 
 /// Odd lanes remembered for one input.
 const MAX_ODD_TIDS: usize = 65_536;

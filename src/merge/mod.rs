@@ -23,15 +23,18 @@ mod reader;
 mod repair;
 mod report;
 mod rewrite;
+mod select;
 mod simd;
+mod size;
 mod survey;
 mod walk;
 
-pub use options::{Alignment, Input, Limits, MergeOptions};
+pub use options::{Alignment, Input, Limits, MergeOptions, Selection};
 pub use report::{InputReport, MergeReport};
+pub use select::CutCounts;
 
 use crate::error::{Error, Result};
-use crate::output::{self, OnProgress, Target};
+use crate::output::{self, OnProgress, Progress, Target, Written};
 use blocks::Blocks;
 use document::Depth;
 use plan::Plan;
@@ -60,31 +63,48 @@ pub fn merge(
             (None, Target::Writer(_)) => String::new(),
         };
         let surveyed = survey::survey(&stored, depth, options)?;
-        let plan = Plan::new(surveyed, name, options)?;
+        let mut plan = Plan::new(surveyed, name, options)?;
         let again = match &mut target {
             Target::File(path) => Target::File(path),
             Target::Writer(writer) => Target::Writer(&mut **writer),
         };
-        let watch = progress.as_mut().map(|progress| &mut **progress as OnProgress<'_>);
-        let mut blocks = Blocks::new(&plan);
-        let written = output::write(
-            again,
-            &options.write,
-            watch,
-            plan.bytes(),
-            || blocks.next(),
-            || {
-                let mut rewriter = Rewriter::new(&plan);
-                move |job, out: &mut Vec<u8>| rewriter.job(job, out)
-            },
-        );
-        match written {
+        match once(&mut plan, again, &mut progress) {
             Ok(written) => return Ok(plan.report(written)),
             // The end of an input was not where it seemed to be: look for it in all of the input.
             Err(_) if plan.guessed_wrong() && depth == Depth::Guess => depth = Depth::Full,
             Err(error) => return Err(error),
         }
     }
+}
+
+/// Selects and writes.
+fn once(plan: &mut Plan<'_>, target: Target<'_>, progress: &mut Option<OnProgress<'_>>) -> Result<Written> {
+    let options = plan.options;
+    let total = plan.bytes();
+    // Each pass reads all bytes once more; flows in great number take passes that are not foreseen.
+    let passes = options.selection.passes();
+    let all = total * (1 + passes);
+    let mut tell = |told: &Progress| progress.as_mut().is_none_or(|progress| progress(told));
+    plan.selected = select::select(plan, &options.selection, |read| {
+        tell(&Progress { done: read.min(total * passes), total: all, ..Progress::default() })
+    })?;
+    let plan = &*plan;
+    let mut watch = |told: &Progress| {
+        let (files, events) = plan.done();
+        tell(&Progress { done: told.done + total * passes, total: all, files, events, ..*told })
+    };
+    let mut blocks = Blocks::new(plan);
+    output::write(
+        target,
+        &options.write,
+        Some(&mut watch),
+        total,
+        || blocks.next(),
+        || {
+            let mut rewriter = Rewriter::new(plan);
+            move |job, out: &mut Vec<u8>| rewriter.job(job, out)
+        },
+    )
 }
 
 /// An internal error that names the input.

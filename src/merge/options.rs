@@ -52,11 +52,50 @@ pub struct Limits {
     pub event_bytes: usize,
     /// Bytes of one input's metadata (everything but its events); 16 MiB by default.
     pub metadata_bytes: usize,
+    /// Ends of flows that a selection holds at a time, of all its threads together; 384 Ki by default, about 30 MB.
+    /// More take more passes; a single flow with more is left out.
+    pub flow_ends: usize,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { event_bytes: 4 << 20, metadata_bytes: 16 << 20 }
+        Self { event_bytes: 4 << 20, metadata_bytes: 16 << 20, flow_ends: 384 << 10 }
+    }
+}
+
+/// Which events are merged. The default keeps all.
+///
+/// Metadata always stay. Slices that are written as a begin and an end stay or go as one, and so do the events of an
+/// async or object id; flows stay if all slices that they hang on do.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Selection {
+    /// Only inputs of these ranks; all if empty.
+    pub ranks: Vec<i64>,
+    /// From and to, in nanoseconds after the earliest event of the inputs. Slices that reach into it stay whole.
+    pub window_ns: Option<(i64, i64)>,
+    /// Only events of one of these categories; all if empty.
+    pub categories: Vec<String>,
+    /// Only slices at least this long, in nanoseconds, and what has no duration.
+    pub min_duration_ns: u64,
+    /// Only events whose name matches one of these regular expressions somewhere; all if empty.
+    pub names: Vec<String>,
+    /// No events whose name matches one of these.
+    pub exclude_names: Vec<String>,
+    /// Bytes of the document before compression: the longest slices that fit stay. What has no duration goes first.
+    pub max_bytes: Option<u64>,
+}
+
+impl Selection {
+    /// Whether it leaves out events of an input.
+    pub(super) fn cuts_events(&self) -> bool {
+        let all = Self { ranks: self.ranks.clone(), ..Self::default() };
+        *self != all
+    }
+
+    /// How often the inputs are read before they are written, unless their flows are many.
+    pub(super) fn passes(&self) -> u64 {
+        let marking = if self.max_bytes.is_some() { 4 } else { 2 };
+        if self.cuts_events() { marking + u64::from(self.window_ns.is_some()) } else { 0 }
     }
 }
 
@@ -68,6 +107,8 @@ pub struct MergeOptions {
     pub verbatim: bool,
     /// What happens to timestamps.
     pub alignment: Alignment,
+    /// Which events are merged.
+    pub selection: Selection,
     /// Keep what can be kept of damaged inputs, and report the rest, instead of failing.
     pub salvage: bool,
     /// `traceName` of the document; by default the target's path.

@@ -8,11 +8,12 @@ use super::clock::{self, Aligned};
 use super::document::Shape;
 use super::ids::Ids;
 use super::lanes::{self, Block, Lanes};
-use super::options::MergeOptions;
+use super::options::{Alignment, MergeOptions};
 use super::order::Order;
 use super::report::{InputReport, MergeReport};
+use super::select::{CutCounts, Selected};
 use super::survey::Surveyed;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::output::Written;
 use crate::sync::{Mutex, lock};
 
@@ -70,20 +71,38 @@ pub(super) struct Plan<'a> {
     pub(super) missing: Vec<i64>,
     pub(super) duplicates: Vec<i64>,
     pub(super) order: Arc<Order>,
+    /// Which events stay, if not all.
+    pub(super) selected: Option<Selected>,
     guessed_wrong: AtomicBool,
+    /// Inputs read to their end.
+    read: AtomicU64,
 }
 
 impl<'a> Plan<'a> {
     pub(super) fn new(inputs: Vec<Surveyed<'a>>, trace_name: String, options: &'a MergeOptions) -> Result<Self> {
+        let all: Vec<i64> = (0..).zip(&inputs).map(|(position, input)| input.rank.unwrap_or(position)).collect();
+        let wanted = |rank: i64| options.selection.ranks.is_empty() || options.selection.ranks.contains(&rank);
+        let (inputs, ranks): (Vec<_>, Vec<_>) = inputs.into_iter().zip(&all).filter(|(_, rank)| wanted(**rank)).unzip();
+        if inputs.is_empty() && !all.is_empty() {
+            return Err(Error::invalid(format!(
+                "no input is of a rank that was asked for: they are of {}",
+                some(&all.iter().map(i64::to_string).collect::<Vec<_>>(), 16)
+            )));
+        }
         let count = inputs.len();
-        let ranks: Vec<i64> = (0..).zip(&inputs).map(|(position, input)| input.rank.unwrap_or(position)).collect();
+        let alignment = match &options.alignment {
+            Alignment::Offsets(offsets) => Alignment::Offsets(
+                offsets.iter().zip(&all).filter(|(_, rank)| wanted(**rank)).map(|(o, _)| *o).collect(),
+            ),
+            other => other.clone(),
+        };
         let clocks: Vec<(PathBuf, clock::Clock)> =
             inputs.iter().map(|input| (input.stored.name.clone(), input.clock.clone())).collect();
         let (mut aligned, blocks) = if options.verbatim {
             let none = Aligned { offsets: vec![0; count], domain: "unknown", ..Aligned::default() };
             (none, vec![Block { base: 0, size: 0 }; count])
         } else {
-            (clock::align(&clocks, &options.alignment)?, lanes::blocks(&ranks)?)
+            (clock::align(&clocks, &alignment)?, lanes::blocks(&ranks)?)
         };
         let mut warnings = std::mem::take(&mut aligned.warnings);
         let mut sorted = ranks.clone();
@@ -99,13 +118,17 @@ impl<'a> Plan<'a> {
             warnings.push(format!("several inputs are of rank {rank}: {}", names(rank).join(", ")));
         }
         let world = inputs.iter().filter_map(|input| input.world_size).max().unwrap_or(0).min(1 << 20);
-        let missing: Vec<i64> = (0..world).filter(|rank| sorted.binary_search(rank).is_err()).collect();
+        let absent = |rank: &i64| sorted.binary_search(rank).is_err() && wanted(*rank);
+        let missing: Vec<i64> = match options.selection.ranks.as_slice() {
+            [] => (0..world).filter(absent).collect(),
+            asked => asked.iter().copied().filter(absent).collect(),
+        };
         if options.verbatim {
             warnings.clear();
-        } else if !missing.is_empty() && count > 1 {
-            let some: Vec<String> = missing.iter().take(16).map(i64::to_string).collect();
-            let more = if missing.len() > 16 { format!(" and {} more", missing.len() - 16) } else { String::new() };
-            warnings.push(format!("of {world} ranks these are missing: {}{more}", some.join(", ")));
+        } else if !missing.is_empty() && (count > 1 || !options.selection.ranks.is_empty()) {
+            let names = some(&missing.iter().map(i64::to_string).collect::<Vec<_>>(), 16);
+            let of = if options.selection.ranks.is_empty() { format!("{world}") } else { "the selected".into() };
+            warnings.push(format!("of {of} ranks these are missing: {names}"));
         }
         let parts: Vec<Part<'_>> = inputs
             .into_iter()
@@ -134,7 +157,9 @@ impl<'a> Plan<'a> {
             missing,
             duplicates,
             order: Order::new(),
+            selected: None,
             guessed_wrong: AtomicBool::new(false),
+            read: AtomicU64::new(0),
         })
     }
 
@@ -147,6 +172,17 @@ impl<'a> Plan<'a> {
     pub(super) fn bytes(&self) -> u64 {
         let plain = self.parts.iter().all(|part| !part.input.document.gzip && part.input.document.shape != Shape::Bare);
         if plain { self.parts.iter().map(|part| part.input.stored.size).sum() } else { 0 }
+    }
+
+    /// Inputs of which events were written, and the events.
+    pub(super) fn done(&self) -> (u64, u64) {
+        let kept = self.parts.iter().map(|part| part.tally.kept.load(Ordering::Relaxed));
+        (self.read.load(Ordering::Relaxed), kept.sum())
+    }
+
+    /// Notes that an input was read to its end.
+    pub(super) fn note_read(&self) {
+        self.read.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Notes that the end of an input was guessed wrongly.
@@ -163,26 +199,36 @@ impl<'a> Plan<'a> {
         let mut ranks: Vec<i64> = self.parts.iter().map(|part| part.rank).collect();
         ranks.sort_unstable();
         ranks.dedup();
-        let input = |part: &Part<'_>| InputReport {
+        let input = |(index, part): (usize, &Part<'_>)| InputReport {
             path: part.input.stored.name.clone(),
             rank: part.rank,
             rank_stated: part.input.rank.is_some(),
             offset_ns: part.offset,
             pid_base: part.block.base,
+            cut: self.selected.as_ref().map_or_else(CutCounts::default, |selected| selected.marks[index].cut),
             kept: part.tally.kept.load(Ordering::Relaxed),
             repaired: part.tally.repaired.load(Ordering::Relaxed),
             lost: part.tally.lost.load(Ordering::Relaxed),
             damage: lock(&part.tally.damage).clone(),
         };
         MergeReport {
-            inputs: self.parts.iter().map(input).collect(),
+            inputs: self.parts.iter().enumerate().map(input).collect(),
             warnings: self.warnings.clone(),
             aligned: self.aligned.aligned,
             uncertainty_ns: self.aligned.uncertainty,
             ranks,
             missing_ranks: self.missing.clone(),
             duplicate_ranks: self.duplicates.clone(),
+            complete_from_ns: self.selected.as_ref().and_then(|selected| selected.floor_ns),
             written,
         }
+    }
+}
+
+/// The first few of many.
+fn some(texts: &[String], most: usize) -> String {
+    match texts.len() {
+        n if n > most => format!("{} and {} more", texts[..most].join(", "), n - most),
+        _ => texts.join(", "),
     }
 }

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use super::select::CutCounts;
 use crate::output::Written;
 
 /// What became of one input.
@@ -17,6 +18,8 @@ pub struct InputReport {
     pub offset_ns: i64,
     /// Added to its pids.
     pub pid_base: u64,
+    /// Events left out by the selection.
+    pub cut: CutCounts,
     /// Events written, with changes or without.
     pub kept: u64,
     /// Damaged events written after repair.
@@ -44,6 +47,8 @@ pub struct MergeReport {
     pub missing_ranks: Vec<i64>,
     /// Ranks that several inputs claim.
     pub duplicate_ranks: Vec<i64>,
+    /// With a size budget that was too small for all: slices at least this long are all there, in nanoseconds.
+    pub complete_from_ns: Option<u64>,
     /// Bytes written.
     pub written: Written,
 }
@@ -52,6 +57,13 @@ impl MergeReport {
     /// Events written.
     pub fn kept(&self) -> u64 {
         self.inputs.iter().map(|input| input.kept).sum()
+    }
+
+    /// Events left out by the selection.
+    pub fn cut(&self) -> CutCounts {
+        let mut all = CutCounts::default();
+        self.inputs.iter().for_each(|input| all.sum(&input.cut));
+        all
     }
 
     /// Damaged events written after repair.

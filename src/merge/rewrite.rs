@@ -88,9 +88,26 @@ impl<'p, 'a> Rewriter<'p, 'a> {
 
     fn block(&mut self, block: Block, out: &mut Vec<u8>) -> Result<()> {
         let plan = self.plan;
-        let Block { part, cut, ticket } = block;
+        let Block { part, cut, marks, ticket } = block;
         let part = &plan.parts[part];
-        let met = walk(part, plan.options.salvage, cut, |bytes, event| self.write(part, bytes, event, &ticket, out))?;
+        let salvage = plan.options.salvage;
+        let met = match marks {
+            None => walk(part, salvage, cut, |bytes, event| self.write(part, bytes, event, &ticket, false, out))?,
+            Some((marks, first)) => {
+                let (mut ordinal, mut left_out) = (first, 0);
+                let mut met = walk(part, salvage, cut, |bytes, event| {
+                    let this = ordinal;
+                    ordinal += 1;
+                    if !marks.kept(this) {
+                        left_out += 1;
+                        return Ok(());
+                    }
+                    self.write(part, bytes, event, &ticket, marks.is_unbound(this), out)
+                })?;
+                met.visited -= left_out;
+                met
+            }
+        };
         part.count(met.visited, met.repaired, met.lost);
         for (pid, seen) in std::mem::take(&mut self.seen) {
             part.lanes.learn(pid, &seen);
@@ -100,13 +117,15 @@ impl<'p, 'a> Rewriter<'p, 'a> {
         Ok(())
     }
 
-    /// One event, after the comma that it needs.
+    /// One event, after the comma that it needs. `unbound`: without the flow that it names.
+    #[inline]
     fn write(
         &mut self,
         part: &Part<'_>,
         bytes: &[u8],
         event: &Event,
         ticket: &Ticket,
+        unbound: bool,
         out: &mut Vec<u8>,
     ) -> Result<()> {
         let follows = !out.is_empty() || ticket.follows_event()?;
@@ -117,6 +136,9 @@ impl<'p, 'a> Rewriter<'p, 'a> {
             self.verbatim(part, bytes, event, &mut edits);
         } else {
             self.edit(part, bytes, event, ticket, &mut edits)?;
+        }
+        if unbound {
+            self.unbind(bytes, event, &mut edits);
         }
         let mut at = event.start as usize;
         for edit in &edits.list[..edits.count] {
@@ -196,6 +218,15 @@ impl<'p, 'a> Rewriter<'p, 'a> {
             self.metadata(part, bytes, event, edits)?;
         }
         Ok(())
+    }
+
+    /// Makes the key `bind_id` another one, since the flow's other end was left out.
+    #[cold]
+    fn unbind(&mut self, bytes: &[u8], event: &Event, edits: &mut Edits) {
+        let mut quotes = (0..event.bind_id.start).rev().filter(|&at| bytes[at as usize] == b'"');
+        if let (Some(_), Some(open)) = (quotes.next(), quotes.next()) {
+            self.text(edits, Span { start: open + 1, end: open + 1 }, |out| out.extend_from_slice(b"cut_"));
+        }
     }
 
     /// Notes what an event says of its process.

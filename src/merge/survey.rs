@@ -1,7 +1,5 @@
 //! The first pass: what stands around the events of each input.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-
 use super::clock::Clock;
 use super::document::{self, Depth, Document, Shape};
 use super::event::Elements;
@@ -9,8 +7,8 @@ use super::json::PAD;
 use super::options::{Input, MergeOptions};
 use super::pyint::python_int;
 use super::reader::Stored;
+use super::select::{Watch, each};
 use crate::error::{Error, Result};
-use crate::sync::{Mutex, lock};
 
 /// Bytes in which the first timestamp of an input is looked for.
 const FIRST: usize = 64 << 10;
@@ -33,33 +31,7 @@ pub(super) fn store(inputs: Vec<Input>) -> Result<Vec<Stored>> {
 
 /// Reads the surroundings of all inputs, several at a time.
 pub(super) fn survey<'a>(stored: &'a [Stored], depth: Depth, options: &MergeOptions) -> Result<Vec<Surveyed<'a>>> {
-    let next = AtomicUsize::new(0);
-    let found = Mutex::new(Vec::new());
-    let work = || {
-        loop {
-            let index = next.fetch_add(1, Ordering::Relaxed);
-            let Some(input) = stored.get(index) else { return };
-            let result = one(input, depth, options);
-            let failed = result.is_err();
-            lock(&found).push((index, result));
-            if failed {
-                // The others still finish theirs: the first failure in the order of the inputs is reported.
-                next.store(stored.len(), Ordering::Relaxed);
-            }
-        }
-    };
-    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(8).min(stored.len());
-    std::thread::scope(|scope| {
-        let helpers: Vec<_> =
-            (1..threads).map_while(|_| std::thread::Builder::new().spawn_scoped(scope, work).ok()).collect();
-        work();
-        for helper in helpers {
-            let _ = helper.join();
-        }
-    });
-    let mut found = std::mem::take(&mut *lock(&found));
-    found.sort_by_key(|&(index, _)| index);
-    found.into_iter().map(|(_, result)| result).collect()
+    each(stored.len(), &Watch::default(), |_| true, |index| one(&stored[index], depth, options))
 }
 
 fn one<'a>(stored: &'a Stored, depth: Depth, options: &MergeOptions) -> Result<Surveyed<'a>> {

@@ -75,6 +75,10 @@ pub struct Progress {
     pub bytes: u64,
     /// Bytes handed to the target so far.
     pub written: u64,
+    /// Inputs of a merge that were read to their end.
+    pub files: u64,
+    /// Events of a merge that were written.
+    pub events: u64,
 }
 
 /// Called on the calling thread now and then; answers whether to go on.

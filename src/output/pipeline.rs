@@ -5,11 +5,10 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::gzip::{Chunk, Deflater, Trailer};
 use super::{Job, OnProgress, Progress, Written};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, contained};
 use crate::sync::{Condvar, Mutex, MutexGuard, lock, wait};
 
 /// Finished jobs that may wait for their turn, per thread.
@@ -40,15 +39,6 @@ struct State {
     stop: bool,
     finished: BTreeMap<u64, Result<(Chunk, u64)>>,
     pool: Vec<Vec<u8>>,
-}
-
-/// A panic of the caller's code, as an error.
-fn contained<T>(call: impl FnOnce() -> Result<T>) -> Result<T> {
-    catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| {
-        let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-        let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
-        Err(Error::Internal(text.unwrap_or_else(|| "a worker panicked".to_owned())))
-    })
 }
 
 impl<N> Board<N> {

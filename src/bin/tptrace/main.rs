@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod merge;
+mod units;
 
 use std::process::ExitCode;
 

@@ -1,0 +1,135 @@
+//! Which events of the inputs stay, decided before the first of them is written.
+//!
+//! Each pass reads all inputs: for the start of the time window, for the size budget, and then to mark the events that
+//! stay, one bit for each. Slices are judged by themselves, flows by the slices that they hang on.
+
+mod budget;
+mod flows;
+mod mark;
+mod pairs;
+mod rules;
+mod watch;
+
+pub use rules::CutCounts;
+
+pub(super) use mark::Marks;
+pub(super) use rules::Rules;
+pub(super) use watch::{Watch, each, threads};
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+
+use super::head;
+use super::options::Selection;
+use super::plan::Plan;
+use crate::error::{Error, Result};
+use budget::{Floor, Histogram};
+
+/// The events that stay.
+#[derive(Debug)]
+pub(super) struct Selected {
+    /// Of each part.
+    pub(super) marks: Vec<Arc<Marks>>,
+    /// What the document says of the selection.
+    pub(super) note: String,
+    /// The durations that the size budget left out are below; of its class some.
+    pub(super) floor_ns: Option<u64>,
+}
+
+/// Decides. `tell` is told the bytes read so far, and answers whether to go on. `None` if all events stay.
+pub(super) fn select(
+    plan: &Plan<'_>,
+    selection: &Selection,
+    mut tell: impl FnMut(u64) -> bool,
+) -> Result<Option<Selected>> {
+    let mut rules = Rules::new(selection)?;
+    if !selection.cuts_events() {
+        return Ok(None);
+    }
+    let (count, watch) = (plan.parts.len(), Watch::default());
+    let mut start = None;
+    if let Some((from, to)) = rules.window {
+        let found = each(count, &watch, &mut tell, |index| mark::earliest(plan, &plan.parts[index], &watch))?;
+        start = found.into_iter().flatten().min();
+        let origin = start.unwrap_or(0);
+        rules.window = Some((origin.saturating_add(from), origin.saturating_add(to)));
+    }
+    let points = (plan.options.limits.flow_ends / threads(count)).max(1);
+    if let Some(most) = selection.max_bytes {
+        let total = crate::sync::Mutex::new(Histogram::default());
+        let marks = each(count, &watch, &mut tell, |index| {
+            let mut own = Histogram::default();
+            let marks = mark::mark(plan, &plan.parts[index], &rules, points, Some(&mut own), &watch)?;
+            crate::sync::lock(&total).merge(&own);
+            Ok(marks)
+        })?;
+        let total = crate::sync::lock(&total);
+        let around = surroundings(plan, &note(selection, start, Some(u64::MAX)));
+        let Some(room) = most.checked_sub(total.fixed + around) else {
+            return Err(Error::invalid(format!(
+                "the metadata alone take {} bytes: there is no room for events in {most}",
+                total.fixed + around
+            )));
+        };
+        match total.floor(room) {
+            Some(floor) => rules.floor = Some(floor),
+            None => return Ok(Some(selected(selection, start, None, marks))),
+        }
+    }
+    let marks =
+        each(count, &watch, &mut tell, |index| mark::mark(plan, &plan.parts[index], &rules, points, None, &watch))?;
+    Ok(Some(selected(selection, start, rules.floor, marks)))
+}
+
+fn selected(selection: &Selection, start: Option<i64>, floor: Option<Floor>, marks: Vec<Marks>) -> Selected {
+    let floor_ns = floor.map(|floor| floor.duration_ns());
+    Selected { marks: marks.into_iter().map(Arc::new).collect(), note: note(selection, start, floor_ns), floor_ns }
+}
+
+/// The selection as the document states it.
+fn note(selection: &Selection, start: Option<i64>, floor_ns: Option<u64>) -> String {
+    let mut said = Map::new();
+    let mut say = |key: &str, value: Value| said.insert(key.into(), value);
+    if !selection.ranks.is_empty() {
+        say("ranks", json!(selection.ranks));
+    }
+    if let Some((from, to)) = selection.window_ns {
+        say("window_ns", json!([from, to]));
+        say("window_origin_ns", json!(start));
+    }
+    for (key, texts) in [
+        ("categories", &selection.categories),
+        ("names", &selection.names),
+        ("exclude_names", &selection.exclude_names),
+    ] {
+        if !texts.is_empty() {
+            say(key, json!(texts));
+        }
+    }
+    if selection.min_duration_ns > 0 {
+        say("min_duration_ns", json!(selection.min_duration_ns));
+    }
+    if let Some(most) = selection.max_bytes {
+        say("max_bytes", json!(most));
+        say("complete_from_ns", json!(floor_ns));
+    }
+    Value::Object(said).to_string()
+}
+
+/// Bytes of the document that are no events of the inputs; at most a few more.
+fn surroundings(plan: &Plan<'_>, note: &str) -> u64 {
+    let mut total = note.len() as u64;
+    let mut out = Vec::new();
+    head::start(plan, &mut out);
+    head::open(plan, &mut out);
+    total += out.len() as u64;
+    for index in 0..plan.parts.len() {
+        out.clear();
+        if !plan.options.verbatim {
+            head::about(plan, index, &mut out);
+        }
+        total += out.len() as u64;
+    }
+    total + head::END.len() as u64
+}
