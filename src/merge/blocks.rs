@@ -23,8 +23,8 @@ pub(super) enum Piece {
     Open,
     /// Some events.
     Events(Box<Block>),
-    /// What the events did not say of their processes, and the end.
-    Close(Ticket),
+    /// What the events did not say of their processes, and of a whole document the end.
+    Close { ticket: Ticket, whole: bool },
 }
 
 /// Some events of one input.
@@ -41,6 +41,8 @@ pub(super) struct Block {
 pub(super) struct Blocks<'p, 'a> {
     plan: &'p Plan<'a>,
     stage: Stage,
+    /// Not only the events, but what stands around them.
+    whole: bool,
     reading: Option<Cutter>,
     /// The number of the next piece of the input.
     piece: usize,
@@ -58,7 +60,12 @@ enum Stage {
 
 impl<'p, 'a> Blocks<'p, 'a> {
     pub(super) fn new(plan: &'p Plan<'a>) -> Self {
-        Self { plan, stage: Stage::Head, reading: None, piece: 0, ticket: 0 }
+        Self { plan, stage: Stage::Head, whole: true, reading: None, piece: 0, ticket: 0 }
+    }
+
+    /// The events alone, without what stands around them.
+    pub(super) fn of_fragment(plan: &'p Plan<'a>) -> Self {
+        Self { stage: Stage::Part(0), whole: false, ..Self::new(plan) }
     }
 
     fn ticket(&mut self) -> Ticket {
@@ -91,7 +98,7 @@ impl<'p, 'a> Blocks<'p, 'a> {
                     let Some(part) = plan.parts.get(index) else {
                         self.stage = Stage::Done;
                         let ticket = self.ticket();
-                        return job(Piece::Close(ticket));
+                        return job(Piece::Close { ticket, whole: self.whole });
                     };
                     match self.block(index, part)? {
                         Some(block) => {

@@ -28,7 +28,7 @@ fn list(numbers: impl Iterator<Item = i64>) -> String {
 /// From the brace to the list of ranks.
 pub(super) fn start(plan: &Plan<'_>, out: &mut Vec<u8>) {
     out.extend_from_slice(b"{\n");
-    let ranks = list(plan.parts.iter().map(|part| part.rank));
+    let ranks = list(plan.parts.iter().map(|part| part.fate.rank));
     if plan.options.verbatim {
         pair(out, "displayTimeUnit", b"\"ns\"");
         pair(out, "distributedInfo", format!("{{\"merged_ranks\": {ranks}}}").as_bytes());
@@ -65,8 +65,8 @@ pub(super) fn start(plan: &Plan<'_>, out: &mut Vec<u8>) {
     if let Some(uncertainty) = plan.aligned.uncertainty {
         own.extend_from_slice(format!("\"uncertainty_ns\": {uncertainty}, ").as_bytes());
     }
-    if let Some(selected) = &plan.selected {
-        own.extend_from_slice(format!("\"selection\": {}, ", selected.note).as_bytes());
+    if let Some(note) = &plan.note {
+        own.extend_from_slice(format!("\"selection\": {note}, ").as_bytes());
     }
     own.extend_from_slice(b"\"warnings\": [");
     for (index, warning) in plan.warnings.iter().enumerate() {
@@ -84,9 +84,9 @@ pub(super) fn start(plan: &Plan<'_>, out: &mut Vec<u8>) {
 pub(super) fn about(plan: &Plan<'_>, index: usize, out: &mut Vec<u8>) {
     let part = &plan.parts[index];
     out.extend_from_slice(if index > 0 { b",\n" } else { b"\n" });
-    out.extend_from_slice(format!("{{\"rank\": {}, \"file\": ", part.rank).as_bytes());
+    out.extend_from_slice(format!("{{\"rank\": {}, \"file\": ", part.fate.rank).as_bytes());
     quote(out, &part.input.stored.name.to_string_lossy());
-    let (offset, base) = (part.offset, part.block.base);
+    let (offset, base) = (part.fate.offset, part.fate.block.base);
     out.extend_from_slice(format!(", \"offset_ns\": {offset}, \"pid_base\": {base}, \"metadata\": {{").as_bytes());
     let members = &part.input.document.members;
     // Of a key that occurs twice, the last value, as parsers have it.
@@ -112,13 +112,12 @@ pub(super) fn open(plan: &Plan<'_>, out: &mut Vec<u8>) {
     out.extend_from_slice(b"\"traceEvents\": [\n");
 }
 
-/// Names and sort indices of processes whose events gave none, and the end. `first`: no event was written yet.
+/// Names and sort indices of processes whose events gave none. `first`: no event was written yet.
 pub(super) fn close(plan: &Plan<'_>, mut first: bool, out: &mut Vec<u8>) {
     let parts: &[Part<'_>] = if plan.options.verbatim { &[] } else { &plan.parts };
     for part in parts {
-        let place = plan.place(part);
         for (pid, process) in part.lanes.processes() {
-            let rank = part.rank;
+            let rank = part.fate.rank;
             let text = process.text.as_deref();
             if !process.named {
                 let name = match text {
@@ -129,14 +128,13 @@ pub(super) fn close(plan: &Plan<'_>, mut first: bool, out: &mut Vec<u8>) {
             }
             if !process.sorted {
                 let old = default_sort(process.gpu, part.lanes.old_pid(pid), text.is_some());
-                let index = sort_index(place, plan.parts.len(), old);
+                let index = sort_index(part.fate.place, plan.count, old);
                 event(out, &mut first, "process_sort_index", pid, "sort_index", &|out| {
                     out.extend_from_slice(index.to_string().as_bytes());
                 });
             }
         }
     }
-    out.extend_from_slice(END);
 }
 
 /// Bytes that [`close`] may write for a process, at most.

@@ -26,6 +26,7 @@ mod rewrite;
 mod select;
 mod simd;
 mod size;
+pub mod split;
 mod survey;
 mod walk;
 
@@ -85,9 +86,10 @@ fn once(plan: &mut Plan<'_>, target: Target<'_>, progress: &mut Option<OnProgres
     let passes = options.selection.passes();
     let all = total * (1 + passes);
     let mut tell = |told: &Progress| progress.as_mut().is_none_or(|progress| progress(told));
-    plan.selected = select::select(plan, &options.selection, |read| {
+    let selected = select::select(plan, &options.selection, None, |read| {
         tell(&Progress { done: read.min(total * passes), total: all, ..Progress::default() })
     })?;
+    (plan.selected, plan.note) = selected.unzip();
     let plan = &*plan;
     let mut watch = |told: &Progress| {
         let (files, events) = plan.done();

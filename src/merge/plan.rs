@@ -20,17 +20,25 @@ use crate::sync::{Mutex, lock};
 /// Sentences about damage that are kept for one input.
 const MAX_DAMAGE: usize = 8;
 
+/// What a merge makes of one input.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Fate {
+    /// As stated, else the position among the inputs.
+    pub(super) rank: i64,
+    /// Its place among the parts sorted by rank.
+    pub(super) place: usize,
+    /// Nanoseconds added to timestamps.
+    pub(super) offset: i64,
+    pub(super) ids: Ids,
+    pub(super) block: Block,
+}
+
 /// One input, and how its events change.
 #[derive(Debug)]
 pub(super) struct Part<'a> {
     pub(super) input: Surveyed<'a>,
-    /// As stated, else the position among the inputs.
-    pub(super) rank: i64,
-    pub(super) position: usize,
-    pub(super) offset: i64,
-    pub(super) ids: Ids,
+    pub(super) fate: Fate,
     pub(super) lanes: Lanes,
-    pub(super) block: Block,
     tally: Tally,
 }
 
@@ -43,7 +51,13 @@ struct Tally {
     damage: Mutex<Vec<String>>,
 }
 
-impl Part<'_> {
+impl<'a> Part<'a> {
+    pub(super) fn new(input: Surveyed<'a>, fate: Fate) -> Self {
+        let part = Self { input, fate, lanes: Lanes::new(fate.block), tally: Tally::default() };
+        part.input.document.broken.iter().for_each(|what| part.damaged(what.clone()));
+        part
+    }
+
     /// Counts events of one block.
     pub(super) fn count(&self, kept: u64, repaired: u64, lost: u64) {
         self.tally.kept.fetch_add(kept, Ordering::Relaxed);
@@ -71,8 +85,12 @@ pub(super) struct Plan<'a> {
     pub(super) missing: Vec<i64>,
     pub(super) duplicates: Vec<i64>,
     pub(super) order: Arc<Order>,
+    /// Parts of the whole merge, of which these may be one.
+    pub(super) count: usize,
     /// Which events stay, if not all.
     pub(super) selected: Option<Selected>,
+    /// What the document says of that.
+    pub(super) note: Option<String>,
     guessed_wrong: AtomicBool,
     /// Inputs read to their end.
     read: AtomicU64,
@@ -130,24 +148,19 @@ impl<'a> Plan<'a> {
             let of = if options.selection.ranks.is_empty() { format!("{world}") } else { "the selected".into() };
             warnings.push(format!("of {of} ranks these are missing: {names}"));
         }
+        let mut order: Vec<usize> = (0..count).collect();
+        order.sort_by_key(|&position| (ranks[position], position));
+        let mut places = vec![0; count];
+        order.iter().enumerate().for_each(|(place, &position)| places[position] = place);
         let parts: Vec<Part<'_>> = inputs
             .into_iter()
             .zip(ranks.iter().zip(&aligned.offsets).zip(&blocks))
             .enumerate()
-            .map(|(position, (input, ((&rank, &offset), &block)))| Part {
-                input,
-                rank,
-                position,
-                offset,
-                ids: Ids { position: position as u64, count: count as u64 },
-                lanes: Lanes::new(block),
-                block,
-                tally: Tally::default(),
+            .map(|(position, (input, ((&rank, &offset), &block)))| {
+                let ids = Ids { position: position as u64, count: count as u64 };
+                Part::new(input, Fate { rank, place: places[position], offset, ids, block })
             })
             .collect();
-        for part in &parts {
-            part.input.document.broken.iter().for_each(|what| part.damaged(what.clone()));
-        }
         Ok(Self {
             parts,
             options,
@@ -157,15 +170,31 @@ impl<'a> Plan<'a> {
             missing,
             duplicates,
             order: Order::new(),
+            count,
             selected: None,
+            note: None,
             guessed_wrong: AtomicBool::new(false),
             read: AtomicU64::new(0),
         })
     }
 
-    /// The sorted rank order of a part: its place among the ranks.
-    pub(super) fn place(&self, part: &Part<'_>) -> usize {
-        self.parts.iter().filter(|other| (other.rank, other.position) < (part.rank, part.position)).count()
+    /// A plan of one part of a merge that was planned elsewhere.
+    pub(super) fn of_part(part: Part<'a>, count: usize, options: &'a MergeOptions) -> Self {
+        Self {
+            parts: vec![part],
+            options,
+            trace_name: String::new(),
+            aligned: Aligned::default(),
+            warnings: Vec::new(),
+            missing: Vec::new(),
+            duplicates: Vec::new(),
+            order: Order::new(),
+            count,
+            selected: None,
+            note: None,
+            guessed_wrong: AtomicBool::new(false),
+            read: AtomicU64::new(0),
+        }
     }
 
     /// Bytes of input, if they are those of the documents.
@@ -194,25 +223,30 @@ impl<'a> Plan<'a> {
         self.guessed_wrong.load(Ordering::Relaxed)
     }
 
-    /// What the merge did.
-    pub(super) fn report(&self, written: Written) -> MergeReport {
-        let mut ranks: Vec<i64> = self.parts.iter().map(|part| part.rank).collect();
-        ranks.sort_unstable();
-        ranks.dedup();
-        let input = |(index, part): (usize, &Part<'_>)| InputReport {
+    /// What became of one input.
+    pub(super) fn input_report(&self, index: usize) -> InputReport {
+        let part = &self.parts[index];
+        InputReport {
             path: part.input.stored.name.clone(),
-            rank: part.rank,
+            rank: part.fate.rank,
             rank_stated: part.input.rank.is_some(),
-            offset_ns: part.offset,
-            pid_base: part.block.base,
+            offset_ns: part.fate.offset,
+            pid_base: part.fate.block.base,
             cut: self.selected.as_ref().map_or_else(CutCounts::default, |selected| selected.marks[index].cut),
             kept: part.tally.kept.load(Ordering::Relaxed),
             repaired: part.tally.repaired.load(Ordering::Relaxed),
             lost: part.tally.lost.load(Ordering::Relaxed),
             damage: lock(&part.tally.damage).clone(),
-        };
+        }
+    }
+
+    /// What the merge did.
+    pub(super) fn report(&self, written: Written) -> MergeReport {
+        let mut ranks: Vec<i64> = self.parts.iter().map(|part| part.fate.rank).collect();
+        ranks.sort_unstable();
+        ranks.dedup();
         MergeReport {
-            inputs: self.parts.iter().enumerate().map(input).collect(),
+            inputs: (0..self.parts.len()).map(|index| self.input_report(index)).collect(),
             warnings: self.warnings.clone(),
             aligned: self.aligned.aligned,
             uncertainty_ns: self.aligned.uncertainty,

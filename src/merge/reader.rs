@@ -40,6 +40,11 @@ impl Stored {
         }
     }
 
+    /// One that is somewhere else, and is not opened.
+    pub(super) fn elsewhere(name: PathBuf, size: u64) -> Self {
+        Self { name, copy: None, size }
+    }
+
     fn copied(name: PathBuf, mut reader: impl Read) -> Result<Self> {
         let mut copy = nameless_file()?;
         let size = io::copy(&mut reader, &mut copy).map_err(Error::io("copy", &name))?;

@@ -69,10 +69,13 @@ impl<'p, 'a> Rewriter<'p, 'a> {
             Piece::About(index) => self.about(index, out),
             Piece::Open => head::open(self.plan, out),
             Piece::Events(block) => return self.block(*block, out),
-            Piece::Close(ticket) => {
+            Piece::Close { ticket, whole } => {
                 ticket.wait()?;
                 let follows = ticket.follows_event()?;
                 head::close(self.plan, !follows, out);
+                if whole {
+                    out.extend_from_slice(head::END);
+                }
                 ticket.finish();
             }
         }
@@ -163,7 +166,7 @@ impl<'p, 'a> Rewriter<'p, 'a> {
 
     /// As the reference: `int(pid)` plus the rank's base.
     fn verbatim(&mut self, part: &Part<'_>, bytes: &[u8], event: &Event, edits: &mut Edits) {
-        let base = i128::from(part.rank) * 10_000_000;
+        let base = i128::from(part.fate.rank) * 10_000_000;
         let Some(raw) = event.pid.get(bytes) else { return };
         if let Some(pid) = super::ids::small(raw) {
             let sum = i128::from(pid) + base;
@@ -194,24 +197,24 @@ impl<'p, 'a> Rewriter<'p, 'a> {
             }
             self.learn(pid, bytes, event, phase);
         }
-        if part.offset != 0
+        if part.fate.offset != 0
             && let Some(raw) = event.ts.get(bytes)
         {
             self.text(edits, event.ts, |out| {
-                shift_ts(raw, part.offset, out);
+                shift_ts(raw, part.fate.offset, out);
             });
         }
-        if part.ids.active() {
+        if part.fate.ids.active() {
             if matches!(phase, b's' | b't' | b'f' | b'b' | b'n' | b'e' | b'N' | b'O' | b'D' | b'S' | b'T' | b'F' | b'p')
             {
                 for span in [event.id, event.id2] {
                     if let Some(raw) = span.get(bytes) {
-                        self.text(edits, span, |out| part.ids.map(raw, out));
+                        self.text(edits, span, |out| part.fate.ids.map(raw, out));
                     }
                 }
             }
             if let Some(raw) = event.bind_id.get(bytes) {
-                self.text(edits, event.bind_id, |out| part.ids.map(raw, out));
+                self.text(edits, event.bind_id, |out| part.fate.ids.map(raw, out));
             }
         }
         if phase == b'M' {
@@ -280,11 +283,11 @@ impl<'p, 'a> Rewriter<'p, 'a> {
         if wanted == "name" {
             if raw.first() == Some(&b'"') {
                 let from = Span { start: start + 1, end: start + 1 };
-                let rank = part.rank;
+                let rank = part.fate.rank;
                 self.text(edits, from, |out| out.extend_from_slice(format!("rank {rank}: ").as_bytes()));
             }
         } else if let Some(old) = python_int(raw).and_then(|int| int.small()) {
-            let new = sort_index(self.plan.place(part), self.plan.parts.len(), old);
+            let new = sort_index(part.fate.place, self.plan.count, old);
             self.text(edits, Span { start, end }, |out| out.extend_from_slice(new.to_string().as_bytes()));
         }
         Ok(())

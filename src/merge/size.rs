@@ -36,17 +36,17 @@ fn growth(plan: &Plan<'_>, part: &Part<'_>, bytes: &[u8], event: &Event) -> u64 
     {
         more += 10;
     }
-    if part.offset != 0
+    if part.fate.offset != 0
         && let Some(ts) = event.ts.get(bytes)
     {
         more += longer(ts, &|out| {
-            shift_ts(ts, part.offset, out);
+            shift_ts(ts, part.fate.offset, out);
         });
     }
-    if part.ids.active() {
+    if part.fate.ids.active() {
         for id in [event.id, event.id2, event.bind_id] {
             if let Some(id) = id.get(bytes) {
-                more += longer(id, &|out| part.ids.map(id, out));
+                more += longer(id, &|out| part.fate.ids.map(id, out));
             }
         }
     }

@@ -22,6 +22,7 @@ pub(super) struct Surveyed<'a> {
     pub(super) rank: Option<i64>,
     pub(super) world_size: Option<i64>,
     pub(super) clock: Clock,
+    pub(super) first_ts: Option<Vec<u8>>,
 }
 
 /// Makes every input one that can be read twice.
@@ -36,27 +37,34 @@ pub(super) fn survey<'a>(stored: &'a [Stored], depth: Depth, options: &MergeOpti
 
 fn one<'a>(stored: &'a Stored, depth: Depth, options: &MergeOptions) -> Result<Surveyed<'a>> {
     let document = document::peek(stored, depth, &options.limits, options.salvage)?;
-    let info: Option<serde_json::Value> =
-        document.get("distributedInfo").and_then(|raw| serde_json::from_slice(raw).ok());
-    let number = |key: &str| -> Result<Option<i64>> {
-        match info.as_ref().and_then(|info| info.get(key)) {
-            None | Some(serde_json::Value::Null) => Ok(None),
-            Some(value) => match python_int(value.to_string().as_bytes()).and_then(|int| int.small()) {
-                Some(number) if !value.is_string() && i64::try_from(number).is_ok() => Ok(Some(number as i64)),
-                _ if key == "rank" => Err(Error::Malformed {
-                    path: stored.name.clone(),
-                    offset: 0,
-                    what: format!("distributedInfo.rank is {value}, which is no rank"),
-                }),
-                _ => Ok(None),
-            },
-        }
-    };
-    let (rank, world_size) = (number("rank")?, number("world_size")?);
     let dated = document.get("baseTimeNanoseconds").is_some() || document.get("tptrace").is_some();
     let first = if dated || document.shape == Shape::Bare { None } else { first_timestamp(stored, &document)? };
-    let clock = Clock::of(&document, first.as_deref());
-    Ok(Surveyed { stored, document, rank, world_size, clock })
+    Surveyed::of(stored, document, first)
+}
+
+impl<'a> Surveyed<'a> {
+    /// What a document says. `first_ts`: its first timestamp, where nothing else dates it.
+    pub(super) fn of(stored: &'a Stored, document: Document, first_ts: Option<Vec<u8>>) -> Result<Self> {
+        let info: Option<serde_json::Value> =
+            document.get("distributedInfo").and_then(|raw| serde_json::from_slice(raw).ok());
+        let number = |key: &str| -> Result<Option<i64>> {
+            match info.as_ref().and_then(|info| info.get(key)) {
+                None | Some(serde_json::Value::Null) => Ok(None),
+                Some(value) => match python_int(value.to_string().as_bytes()).and_then(|int| int.small()) {
+                    Some(number) if !value.is_string() && i64::try_from(number).is_ok() => Ok(Some(number as i64)),
+                    _ if key == "rank" => Err(Error::Malformed {
+                        path: stored.name.clone(),
+                        offset: 0,
+                        what: format!("distributedInfo.rank is {value}, which is no rank"),
+                    }),
+                    _ => Ok(None),
+                },
+            }
+        };
+        let (rank, world_size) = (number("rank")?, number("world_size")?);
+        let clock = Clock::of(&document, first_ts.as_deref());
+        Ok(Surveyed { stored, document, rank, world_size, clock, first_ts })
+    }
 }
 
 /// The timestamp of the first event that has one and is no metadata, if it stands near the start.

@@ -88,6 +88,12 @@ impl Trailer {
         self.len += chunk.raw_len;
     }
 
+    /// Adds a piece of which only checksum and length are known.
+    pub(super) fn add_known(&mut self, crc: u32, raw_len: u64) {
+        self.crc.combine(&Hasher::new_with_initial_len(crc, raw_len));
+        self.len += raw_len;
+    }
+
     /// A last, empty block; the checksum; the length modulo 2^32.
     pub(super) fn bytes(&self) -> [u8; 10] {
         let mut bytes = [3, 0, 0, 0, 0, 0, 0, 0, 0, 0];

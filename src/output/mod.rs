@@ -10,6 +10,7 @@ mod file;
 mod gzip;
 mod huffman;
 mod pipeline;
+mod splice;
 
 use std::io;
 use std::path::Path;
@@ -17,6 +18,7 @@ use std::path::Path;
 use crate::error::{Error, Result};
 use file::Pending;
 use pipeline::Delivery;
+pub(crate) use splice::{Member, Splice};
 
 /// Threads unless told otherwise: each holds some megabytes, and a disk takes what a few of them make.
 const DEFAULT_THREADS: usize = 8;
@@ -126,6 +128,59 @@ where
     W: FnMut(J, &mut Vec<u8>) -> Result<()>,
     M: Fn() -> W + Sync,
 {
+    write_then(target, options, progress, total, next, worker, |_| Vec::new())
+}
+
+/// As [`write()`], with more bytes after the document: `after` gives them as they are to be stored.
+pub(crate) fn write_then<J, N, W, M>(
+    target: Target<'_>,
+    options: &WriteOptions,
+    progress: Option<OnProgress<'_>>,
+    total: u64,
+    next: N,
+    worker: M,
+    after: impl FnOnce(&Written) -> Vec<u8>,
+) -> Result<Written>
+where
+    J: Send,
+    N: FnMut() -> Result<Option<Job<J>>> + Send,
+    W: FnMut(J, &mut Vec<u8>) -> Result<()>,
+    M: Fn() -> W + Sync,
+{
+    let threads = match options.threads {
+        0 => std::thread::available_parallelism().map_or(1, usize::from).min(DEFAULT_THREADS),
+        some => some.min(MAX_THREADS),
+    };
+    deliver(target, options, progress, total, |delivery, level| {
+        let written = pipeline::run(delivery, level, threads, next, worker)?;
+        delivery.bytes(&after(&written))?;
+        Ok(Written { written: delivery.so_far.written, ..written })
+    })
+}
+
+/// Writes a document of which parts are compressed already. `parts` hands them to the splice, in order.
+pub(crate) fn splice(
+    target: Target<'_>,
+    options: &WriteOptions,
+    progress: Option<OnProgress<'_>>,
+    total: u64,
+    parts: impl FnOnce(&mut Splice<'_, '_, '_>) -> Result<()>,
+) -> Result<Written> {
+    deliver(target, options, progress, total, |delivery, level| {
+        let mut splice = Splice::new(delivery, level)?;
+        parts(&mut splice)?;
+        splice.finish()
+    })
+}
+
+/// Opens the target, lets `make` write to it, and puts it in place.
+fn deliver(
+    target: Target<'_>,
+    options: &WriteOptions,
+    progress: Option<OnProgress<'_>>,
+    total: u64,
+    make: impl FnOnce(&mut Delivery<'_, '_>, Option<u32>) -> Result<Written>,
+) -> Result<Written> {
     let gzip = match (options.compression, &target) {
         (Compression::Auto, Target::File(path)) => path.as_os_str().as_encoded_bytes().ends_with(b".gz"),
         (Compression::Auto, Target::Writer(_)) | (Compression::None, _) => false,
@@ -135,16 +190,12 @@ where
         return Err(Error::invalid(format!("{} is not a gzip level from 1 to 9", options.level)));
     }
     let level = gzip.then_some(options.level);
-    let threads = match options.threads {
-        0 => std::thread::available_parallelism().map_or(1, usize::from).min(DEFAULT_THREADS),
-        some => some.min(MAX_THREADS),
-    };
     let so_far = Progress { total, ..Progress::default() };
     match target {
         Target::Writer(writer) => {
             let failed = |error| Error::Io { action: "write", path: "the output".into(), source: error };
             let mut delivery = Delivery { target: writer, failed: &failed, progress, so_far };
-            let written = pipeline::run(&mut delivery, level, threads, next, worker)?;
+            let written = make(&mut delivery, level)?;
             writer.flush().map_err(failed)?;
             Ok(written)
         }
@@ -152,7 +203,7 @@ where
             let mut pending = Pending::create(path)?;
             let failed = |error: io::Error| Error::Io { action: "write", path: path.to_path_buf(), source: error };
             let mut delivery = Delivery { target: pending.file(), failed: &failed, progress, so_far };
-            let written = pipeline::run(&mut delivery, level, threads, next, worker)?;
+            let written = make(&mut delivery, level)?;
             pending.commit(options.fsync)?;
             Ok(written)
         }

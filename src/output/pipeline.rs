@@ -139,7 +139,7 @@ impl Delivery<'_, '_> {
         Ok(())
     }
 
-    fn report(&mut self) -> Result<()> {
+    pub(super) fn report(&mut self) -> Result<()> {
         let go_on = self.progress.as_mut().is_none_or(|progress| progress(&self.so_far));
         if go_on { Ok(()) } else { Err(Error::Cancelled) }
     }

@@ -75,7 +75,7 @@ impl Marks {
 
 /// Nanoseconds of the merged document.
 fn time(part: &Part<'_>, bytes: &[u8], span: Span) -> Option<i64> {
-    let ns = clock::parse_ns(span.get(bytes)?)? + i128::from(part.offset);
+    let ns = clock::parse_ns(span.get(bytes)?)? + i128::from(part.fate.offset);
     Some(ns.clamp(i128::from(i64::MIN) / 4, i128::from(i64::MAX) / 4) as i64)
 }
 

@@ -31,27 +31,29 @@ use budget::{Floor, Histogram};
 pub(super) struct Selected {
     /// Of each part.
     pub(super) marks: Vec<Arc<Marks>>,
-    /// What the document says of the selection.
-    pub(super) note: String,
     /// The durations that the size budget left out are below; of its class some.
     pub(super) floor_ns: Option<u64>,
 }
 
-/// Decides. `tell` is told the bytes read so far, and answers whether to go on. `None` if all events stay.
+/// Decides; also what the document says of it. `origin`: where the window starts to count, if it is known already.
+/// `tell` is told the bytes read so far, and answers whether to go on. `None` if all events stay.
 pub(super) fn select(
     plan: &Plan<'_>,
     selection: &Selection,
+    origin: Option<i64>,
     mut tell: impl FnMut(u64) -> bool,
-) -> Result<Option<Selected>> {
+) -> Result<Option<(Selected, String)>> {
     let mut rules = Rules::new(selection)?;
     if !selection.cuts_events() {
         return Ok(None);
     }
     let (count, watch) = (plan.parts.len(), Watch::default());
-    let mut start = None;
+    let mut start = origin;
     if let Some((from, to)) = rules.window {
-        let found = each(count, &watch, &mut tell, |index| mark::earliest(plan, &plan.parts[index], &watch))?;
-        start = found.into_iter().flatten().min();
+        if start.is_none() {
+            let found = each(count, &watch, &mut tell, |index| mark::earliest(plan, &plan.parts[index], &watch))?;
+            start = found.into_iter().flatten().min();
+        }
         let origin = start.unwrap_or(0);
         rules.window = Some((origin.saturating_add(from), origin.saturating_add(to)));
     }
@@ -82,13 +84,19 @@ pub(super) fn select(
     Ok(Some(selected(selection, start, rules.floor, marks)))
 }
 
-fn selected(selection: &Selection, start: Option<i64>, floor: Option<Floor>, marks: Vec<Marks>) -> Selected {
+fn selected(selection: &Selection, start: Option<i64>, floor: Option<Floor>, marks: Vec<Marks>) -> (Selected, String) {
     let floor_ns = floor.map(|floor| floor.duration_ns());
-    Selected { marks: marks.into_iter().map(Arc::new).collect(), note: note(selection, start, floor_ns), floor_ns }
+    let marks = marks.into_iter().map(Arc::new).collect();
+    (Selected { marks, floor_ns }, note(selection, start, floor_ns))
+}
+
+/// The earliest time of an input, in nanoseconds of its own clock.
+pub(super) fn earliest(plan: &Plan<'_>) -> Result<Option<i64>> {
+    plan.parts.first().map_or(Ok(None), |part| mark::earliest(plan, part, &Watch::default()))
 }
 
 /// The selection as the document states it.
-fn note(selection: &Selection, start: Option<i64>, floor_ns: Option<u64>) -> String {
+pub(super) fn note(selection: &Selection, start: Option<i64>, floor_ns: Option<u64>) -> String {
     let mut said = Map::new();
     let mut say = |key: &str, value: Value| said.insert(key.into(), value);
     if !selection.ranks.is_empty() {
