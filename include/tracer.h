@@ -194,6 +194,9 @@ inline T sized() {
 // Wait until the file is on the disk.
 #define TP_MERGE_FSYNC 4
 
+// Only what reaches into the time from `window_start_ns` to `window_end_ns`.
+#define TP_MERGE_WINDOW 8
+
 // Move timestamps onto one clock if every input says how; else leave them and warn.
 #define TP_ALIGN_AUTO 0
 
@@ -486,6 +489,10 @@ typedef struct tp_progress {
     uint64_t bytes;
     // Bytes handed to the target so far.
     uint64_t written;
+    // For a merge: inputs read to their end.
+    uint64_t files;
+    // For a merge: events written.
+    uint64_t events;
 } tp_progress;
 
 // Called now and then, on the thread that called the function. Answers 0 to go on; anything else cancels.
@@ -552,6 +559,33 @@ typedef struct tp_merge_options {
     tp_message_fn warn;
     // Handed to `warn`.
     void *warn_data;
+    // Only inputs of these ranks; all if there are none. Metadata, that is names of processes and lanes, always stay; of
+    // the rest each of the following leaves out some. Slices that are written as begin and end stay or go as one, and
+    // flows stay if all slices that they hang on do.
+    const int64_t *ranks;
+    // How many there are.
+    size_t rank_count;
+    // With `TP_MERGE_WINDOW`: from here on, in nanoseconds after the earliest event of all inputs.
+    int64_t window_start_ns;
+    // With `TP_MERGE_WINDOW`: before this. Slices that reach into the window stay whole.
+    int64_t window_end_ns;
+    // Only events of one of these categories; all if there are none.
+    const struct tp_str *categories;
+    // How many there are.
+    size_t category_count;
+    // Only events whose name matches one of these regular expressions somewhere; all if there are none.
+    const struct tp_str *names;
+    // How many there are.
+    size_t name_count;
+    // No events whose name matches one of these.
+    const struct tp_str *exclude_names;
+    // How many there are.
+    size_t exclude_name_count;
+    // Only slices at least this long, in nanoseconds, and what has no duration.
+    uint64_t min_duration_ns;
+    // Bytes of the document before compression: the longest slices that fit stay, what has no duration goes first. 0 for no
+    // bound.
+    uint64_t max_bytes;
 } tp_merge_options;
 
 // What a merge did.
@@ -574,6 +608,20 @@ typedef struct tp_merge_report {
     uint64_t bytes;
     // Bytes of the file.
     uint64_t written;
+    // Events left out because of the time window.
+    uint64_t cut_window;
+    // Events left out because of their category.
+    uint64_t cut_category;
+    // Events left out because of their name.
+    uint64_t cut_name;
+    // Events left out because they are too short.
+    uint64_t cut_duration;
+    // Events left out because of the size.
+    uint64_t cut_budget;
+    // Flow events left out because a slice that they hang on was.
+    uint64_t cut_flow;
+    // With `max_bytes`, if it was too small for all: slices at least this long are all there; else UINT64_MAX.
+    uint64_t complete_from_ns;
 } tp_merge_report;
 
 // Every function of the library. Append-only: members keep their place, and a consumer that was built with a newer
@@ -659,6 +707,29 @@ typedef struct tp_api {
                              struct tp_str out_path,
                              const struct tp_merge_options *options,
                              struct tp_merge_report *report);
+    // `tp_merge_survey`
+    tp_status (*merge_survey)(struct tp_str path,
+                              const struct tp_merge_options *options,
+                              tp_message_fn give,
+                              void *give_data);
+    // `tp_merge_plan`
+    tp_status (*merge_plan)(const struct tp_str *surveys,
+                            size_t count,
+                            const struct tp_merge_options *options,
+                            tp_message_fn give,
+                            void *give_data);
+    // `tp_merge_fragment`
+    tp_status (*merge_fragment)(struct tp_str path,
+                                struct tp_str task,
+                                struct tp_str out_path,
+                                const struct tp_merge_options *options);
+    // `tp_merge_join`
+    tp_status (*merge_join)(struct tp_str plan,
+                            const struct tp_str *fragments,
+                            size_t count,
+                            struct tp_str out_path,
+                            const struct tp_merge_options *options,
+                            struct tp_merge_report *report);
 } tp_api;
 
 // It worked.
@@ -891,6 +962,67 @@ tp_status tp_trace_merge(const struct tp_str *paths,
                          struct tp_str out_path,
                          const struct tp_merge_options *options,
                          struct tp_merge_report *report);
+
+// The first step of a merge in parts: reads what one file says of itself, and gives it to `give` as one text, for
+// `tp_merge_plan`. May run on any machine that has the file, at the same time as others.
+//
+// The steps are: a survey of each file; one `tp_merge_plan`; `tp_merge_fragment` for each file; one `tp_merge_join`. All
+// take the same options, and the same version of the library. The document is that of `tp_trace_merge`.
+//
+// `options`: NULL for the defaults.
+// `give`: called once, on success, on this thread; the text is valid during the call.
+//
+// Any thread. Errors as for `tp_trace_merge`.
+tp_status tp_merge_survey(struct tp_str path,
+                          const struct tp_merge_options *options,
+                          tp_message_fn give,
+                          void *give_data);
+
+// The second step: settles what the parts have in common, and gives `count` + 1 texts: a task for each survey, in their
+// order, empty for a file that the options leave out; and last the plan, for `tp_merge_join`.
+//
+// `surveys`: `count` texts of `tp_merge_survey`.
+// `options`: those of the surveys. `max_bytes` must be 0, since a size budget looks at all events at once.
+// `give`: called on success, on this thread; the texts are valid during the call.
+//
+// Any thread. `TP_STATUS_INVALID_ARGUMENT`.
+tp_status tp_merge_plan(const struct tp_str *surveys,
+                        size_t count,
+                        const struct tp_merge_options *options,
+                        tp_message_fn give,
+                        void *give_data);
+
+// The third step: rewrites the events of one file into a compressed fragment. May run on any machine that has the file, at
+// the same time as others. Any reader of gzip shows what is in a fragment.
+//
+// `path`: the file, which may have another path than when it was surveyed.
+// `task`: the one that `tp_merge_plan` gave for its survey.
+// `out_path`: the fragment, replaced when complete.
+// `options`: level, threads, `TP_MERGE_FSYNC` and progress count; NULL for the defaults.
+//
+// Any thread. Errors as for `tp_trace_merge`; `TP_STATUS_MALFORMED` too if the file is not the one that was surveyed.
+tp_status tp_merge_fragment(struct tp_str path,
+                            struct tp_str task,
+                            struct tp_str out_path,
+                            const struct tp_merge_options *options);
+
+// The last step: makes the document of all fragments, by copying their compressed bytes into one gzip member, or by
+// inflating them if it is not to be compressed.
+//
+// `plan`: the last text of `tp_merge_plan`.
+// `fragments`: `count` paths, in any order.
+// `out_path`: replaced when complete, and as it was on failure.
+// `options`: compression, `TP_MERGE_FSYNC`, progress and `warn` count; NULL for the defaults.
+// `report`: the caller sets its size; written on success. May be NULL.
+//
+// Any thread. `TP_STATUS_INVALID_ARGUMENT` for a fragment that is missing, there twice or of another plan,
+// `TP_STATUS_MALFORMED` for one that is not whole, `TP_STATUS_IO`, `TP_STATUS_CANCELLED`.
+tp_status tp_merge_join(struct tp_str plan,
+                        const struct tp_str *fragments,
+                        size_t count,
+                        struct tp_str out_path,
+                        const struct tp_merge_options *options,
+                        struct tp_merge_report *report);
 
 #ifdef __cplusplus
 }  // extern "C"

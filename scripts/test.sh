@@ -26,7 +26,7 @@ venv() { # a fresh environment with the wheel that is built here
   rm -rf "$scratch/venv" "$scratch/wheel" && python3 -m venv "$scratch/venv" &&
     "$scratch/venv/bin/pip" -q wheel --no-deps -w "$scratch/wheel" ./bindings/python &&
     ls "$scratch"/wheel/tptrace-*-py3-none-*.whl >/dev/null &&
-    "$scratch/venv/bin/pip" -q install "$scratch"/wheel/*.whl pytest numpy mypy tensorplay==1.0.0 &&
+    "$scratch/venv/bin/pip" -q install "$scratch"/wheel/*.whl pytest numpy mypy distributed tensorplay==1.0.0 &&
     printf '#!/bin/sh\n' >"$scratch/venv/bin/tested" && chmod +x "$scratch/venv/bin/tested"
 }
 
@@ -38,7 +38,7 @@ step_docs() { RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps --quiet; }
 # The hostile inputs are large, and show nothing more here.
 step_tsan() { sanitized thread --lib --test threads && sanitized thread --test merge -- --skip hostile; }
 step_asan() { sanitized address --lib --test threads --test documents && sanitized address --test merge -- --skip hostile; }
-step_python() { venv && cd bindings/python && TPTRACE_REQUIRE_TENSORPLAY=1 "$scratch/venv/bin/python" -m pytest -q -p no:cacheprovider; }
+step_python() { venv && cd bindings/python && TPTRACE_REQUIRE_TENSORPLAY=1 TPTRACE_REQUIRE_DASK=1 "$scratch/venv/bin/python" -m pytest -q -p no:cacheprovider; }
 step_mypy() { venv && cd bindings/python && "$scratch/venv/bin/mypy" --cache-dir "$scratch/mypy" src/tptrace; }
 step_clients() { bash tests/clients/setup.sh && python3 tests/clients/run.py; }
 step_readme() { venv && cargo build --release --locked && "$scratch/venv/bin/python" tests/readme.py; }

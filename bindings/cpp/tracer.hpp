@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
+#include <optional>
 #include <ostream>
 #include <stdexcept>
 #include <string>
@@ -600,47 +601,156 @@ struct MergeOptions {
     int level = 0;        // gzip level from 1 to 9; 0: the default
     unsigned threads = 0; // 0: one per core
     std::string_view trace_name;
+    // Which events are merged; see tp_merge_options.
+    std::vector<std::int64_t> ranks;
+    std::optional<std::pair<std::int64_t, std::int64_t>> window_ns; // from, to, after the earliest event
+    std::vector<std::string> categories;
+    std::uint64_t min_duration_ns = 0;
+    std::vector<std::string> names;         // regular expressions
+    std::vector<std::string> exclude_names; // the same
+    std::uint64_t max_bytes = 0;            // 0: no bound
     // Told how far the merge has come, on the calling thread; false cancels.
     std::function<bool(const tp_progress &)> progress;
     // Told what was odd about the files, on the calling thread.
     std::function<void(std::string_view)> warn;
 };
 
+namespace detail {
+inline std::vector<tp_str> strs(const std::vector<std::string> &from) {
+    std::vector<tp_str> texts;
+    for (const std::string &text : from) texts.push_back(str(text));
+    return texts;
+}
+
+// MergeOptions as the library takes them, with what they point to.
+struct MergeCall {
+    using Tell = std::function<bool(std::string_view)>;
+
+    explicit MergeCall(const MergeOptions &given)
+        : progress{given.progress}, tell([&given](std::string_view text) { return given.warn(text), true; }),
+          warn{tell}, categories(strs(given.categories)), names(strs(given.names)),
+          exclude_names(strs(given.exclude_names)) {
+        options.flags = (given.verbatim ? TP_MERGE_VERBATIM : 0u) | (given.salvage ? TP_MERGE_SALVAGE : 0u) |
+                        (given.fsync ? TP_MERGE_FSYNC : 0u) | (given.window_ns ? TP_MERGE_WINDOW : 0u);
+        options.alignment = given.alignment;
+        options.offsets_ns = given.offsets_ns.data();
+        options.offset_count = given.offsets_ns.size();
+        options.compression = static_cast<std::int32_t>(given.compression);
+        options.level = given.level;
+        options.threads = given.threads;
+        options.trace_name = str(given.trace_name);
+        options.ranks = given.ranks.data();
+        options.rank_count = given.ranks.size();
+        if (given.window_ns) {
+            options.window_start_ns = given.window_ns->first;
+            options.window_end_ns = given.window_ns->second;
+        }
+        options.categories = categories.data();
+        options.category_count = categories.size();
+        options.names = names.data();
+        options.name_count = names.size();
+        options.exclude_names = exclude_names.data();
+        options.exclude_name_count = exclude_names.size();
+        options.min_duration_ns = given.min_duration_ns;
+        options.max_bytes = given.max_bytes;
+        if (given.progress) {
+            options.progress = [](const tp_progress *state, void *data) -> std::int32_t {
+                return (*static_cast<Progress *>(data))(*state) ? 0 : 1;
+            };
+            options.progress_data = &progress;
+        }
+        if (given.warn) {
+            options.warn = [](tp_str message, void *data) {
+                (*static_cast<Shield<Tell> *>(data))(std::string_view(message.ptr, message.len));
+            };
+            options.warn_data = &warn;
+        }
+    }
+    MergeCall(const MergeCall &) = delete;
+    MergeCall &operator=(const MergeCall &) = delete;
+
+    Status done(tp_status code) {
+        progress.rethrow();
+        warn.rethrow();
+        return Status{code};
+    }
+
+    Progress progress;
+    const Tell tell;
+    Shield<Tell> warn;
+    std::vector<tp_str> categories, names, exclude_names;
+    tp_merge_options options = TP_INIT(tp_merge_options);
+};
+
+// Takes what the library gives, one text after the other.
+struct Texts {
+    Texts() : push([this](std::string_view text) { return list.emplace_back(text), true; }), shield{push} {}
+    Texts(const Texts &) = delete;
+    Texts &operator=(const Texts &) = delete;
+
+    static void take(tp_str text, void *data) {
+        (*static_cast<Shield<MergeCall::Tell> *>(data))(std::string_view(text.ptr, text.len));
+    }
+
+    std::vector<std::string> list;
+    const MergeCall::Tell push;
+    Shield<MergeCall::Tell> shield;
+};
+} // namespace detail
+
 // Merges trace files, one for each rank, into one; see tp_trace_merge. What a callback throws comes out of this call.
 inline Status try_merge(const std::vector<std::string> &paths, std::string_view out_path,
                         const MergeOptions &given = {}, tp_merge_report *report = nullptr) {
-    std::vector<tp_str> texts;
-    for (const std::string &path : paths) texts.push_back(str(path));
-    detail::Progress progress{given.progress};
-    const std::function<bool(std::string_view)> tell = [&](std::string_view text) { return given.warn(text), true; };
-    detail::Shield<std::function<bool(std::string_view)>> warn{tell};
-    tp_merge_options options = TP_INIT(tp_merge_options);
-    options.flags = (given.verbatim ? TP_MERGE_VERBATIM : 0u) | (given.salvage ? TP_MERGE_SALVAGE : 0u) |
-                    (given.fsync ? TP_MERGE_FSYNC : 0u);
-    options.alignment = given.alignment;
-    options.offsets_ns = given.offsets_ns.data();
-    options.offset_count = given.offsets_ns.size();
-    options.compression = static_cast<std::int32_t>(given.compression);
-    options.level = given.level;
-    options.threads = given.threads;
-    options.trace_name = str(given.trace_name);
-    if (given.progress) {
-        options.progress = [](const tp_progress *state, void *data) -> std::int32_t {
-            return (*static_cast<detail::Progress *>(data))(*state) ? 0 : 1;
-        };
-        options.progress_data = &progress;
-    }
-    if (given.warn) {
-        options.warn = [](tp_str message, void *data) {
-            (*static_cast<decltype(warn) *>(data))(std::string_view(message.ptr, message.len));
-        };
-        options.warn_data = &warn;
-    }
+    detail::MergeCall call(given);
+    const std::vector<tp_str> texts = detail::strs(paths);
     if (report != nullptr) *report = TP_INIT(tp_merge_report);
-    const tp_status code = tp_trace_merge(texts.data(), texts.size(), str(out_path), &options, report);
-    progress.rethrow();
-    warn.rethrow();
-    return Status{code};
+    return call.done(tp_trace_merge(texts.data(), texts.size(), str(out_path), &call.options, report));
+}
+
+// A merge in parts, which may run on several machines; see tp_merge_survey. `out` is written on success.
+inline Status try_merge_survey(std::string_view path, std::string &out, const MergeOptions &given = {}) {
+    detail::MergeCall call(given);
+    detail::Texts texts;
+    const Status status = call.done(tp_merge_survey(str(path), &call.options, detail::Texts::take, &texts.shield));
+    texts.shield.rethrow();
+    if (status) out = std::move(texts.list.front());
+    return status;
+}
+
+struct MergePlan {
+    std::vector<std::string> tasks; // one for each survey; empty for a file that is left out
+    std::string join;
+};
+
+inline Status try_merge_plan(const std::vector<std::string> &surveys, MergePlan &out, const MergeOptions &given = {}) {
+    detail::MergeCall call(given);
+    const std::vector<tp_str> from = detail::strs(surveys);
+    detail::Texts texts;
+    const Status status = call.done(
+        tp_merge_plan(from.data(), from.size(), &call.options, detail::Texts::take, &texts.shield));
+    texts.shield.rethrow();
+    if (status) {
+        out.join = std::move(texts.list.back());
+        texts.list.pop_back();
+        out.tasks = std::move(texts.list);
+    }
+    return status;
+}
+
+inline Status try_merge_fragment(std::string_view path, std::string_view task, std::string_view out_path,
+                                 const MergeOptions &given = {}) {
+    detail::MergeCall call(given);
+    return call.done(tp_merge_fragment(str(path), str(task), str(out_path), &call.options));
+}
+
+inline Status try_merge_join(std::string_view plan, const std::vector<std::string> &fragments,
+                             std::string_view out_path, const MergeOptions &given = {},
+                             tp_merge_report *report = nullptr) {
+    detail::MergeCall call(given);
+    const std::vector<tp_str> texts = detail::strs(fragments);
+    if (report != nullptr) *report = TP_INIT(tp_merge_report);
+    return call.done(
+        tp_merge_join(str(plan), texts.data(), texts.size(), str(out_path), &call.options, report));
 }
 
 #if TP_EXCEPTIONS
@@ -648,6 +758,34 @@ inline tp_merge_report merge(const std::vector<std::string> &paths, std::string_
                              const MergeOptions &options = {}) {
     tp_merge_report report;
     const Status status = try_merge(paths, out_path, options, &report);
+    if (!status) throw Error(status);
+    return report;
+}
+
+inline std::string merge_survey(std::string_view path, const MergeOptions &options = {}) {
+    std::string survey;
+    const Status status = try_merge_survey(path, survey, options);
+    if (!status) throw Error(status);
+    return survey;
+}
+
+inline MergePlan merge_plan(const std::vector<std::string> &surveys, const MergeOptions &options = {}) {
+    MergePlan plan;
+    const Status status = try_merge_plan(surveys, plan, options);
+    if (!status) throw Error(status);
+    return plan;
+}
+
+inline void merge_fragment(std::string_view path, std::string_view task, std::string_view out_path,
+                           const MergeOptions &options = {}) {
+    const Status status = try_merge_fragment(path, task, out_path, options);
+    if (!status) throw Error(status);
+}
+
+inline tp_merge_report merge_join(std::string_view plan, const std::vector<std::string> &fragments,
+                                  std::string_view out_path, const MergeOptions &options = {}) {
+    tp_merge_report report;
+    const Status status = try_merge_join(plan, fragments, out_path, options, &report);
     if (!status) throw Error(status);
     return report;
 }

@@ -192,6 +192,15 @@ pub(crate) unsafe fn owned(what: &str, from: tp_str) -> Answer<String> {
     Ok(String::from_utf8_lossy(text.0).into_owned())
 }
 
+/// A caller's list of such texts.
+///
+/// # Safety
+/// As [`array`] and [`text`].
+pub(crate) unsafe fn owned_texts(what: &str, from: *const tp_str, count: usize) -> Answer<Vec<String>> {
+    // SAFETY: the caller vouches for array and texts.
+    unsafe { array(what, from, count)?.iter().map(|&one| owned(what, one)).collect() }
+}
+
 /// A caller's path, byte for byte.
 ///
 /// # Safety

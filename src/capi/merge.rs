@@ -4,11 +4,11 @@ use std::ffi::c_void;
 use std::path::PathBuf;
 
 use super::guard::guard;
-use super::input::{array, owned, path, sized};
+use super::input::{array, owned, owned_texts, path, sized};
 use super::status::{Failure, tp_status};
 use super::types::*;
 use super::write::Watcher;
-use crate::merge::{Alignment, Input, MergeOptions, MergeReport, merge};
+use crate::merge::{Alignment, Input, MergeOptions, MergeReport, Selection, merge};
 use crate::output::{Progress, Target, WriteOptions};
 
 /// Shift pids by rank x 10,000,000 and change nothing else. For drop-in replacements.
@@ -17,6 +17,8 @@ pub const TP_MERGE_VERBATIM: u32 = 1;
 pub const TP_MERGE_SALVAGE: u32 = 2;
 /// Wait until the file is on the disk.
 pub const TP_MERGE_FSYNC: u32 = 4;
+/// Only what reaches into the time from `window_start_ns` to `window_end_ns`.
+pub const TP_MERGE_WINDOW: u32 = 8;
 
 /// Move timestamps onto one clock if every input says how; else leave them and warn.
 pub const TP_ALIGN_AUTO: i32 = 0;
@@ -62,6 +64,33 @@ pub struct tp_merge_options {
     pub warn: tp_message_fn,
     /// Handed to `warn`.
     pub warn_data: *mut c_void,
+    /// Only inputs of these ranks; all if there are none. Metadata, that is names of processes and lanes, always stay; of
+    /// the rest each of the following leaves out some. Slices that are written as begin and end stay or go as one, and
+    /// flows stay if all slices that they hang on do.
+    pub ranks: *const i64,
+    /// How many there are.
+    pub rank_count: usize,
+    /// With `TP_MERGE_WINDOW`: from here on, in nanoseconds after the earliest event of all inputs.
+    pub window_start_ns: i64,
+    /// With `TP_MERGE_WINDOW`: before this. Slices that reach into the window stay whole.
+    pub window_end_ns: i64,
+    /// Only events of one of these categories; all if there are none.
+    pub categories: *const tp_str,
+    /// How many there are.
+    pub category_count: usize,
+    /// Only events whose name matches one of these regular expressions somewhere; all if there are none.
+    pub names: *const tp_str,
+    /// How many there are.
+    pub name_count: usize,
+    /// No events whose name matches one of these.
+    pub exclude_names: *const tp_str,
+    /// How many there are.
+    pub exclude_name_count: usize,
+    /// Only slices at least this long, in nanoseconds, and what has no duration.
+    pub min_duration_ns: u64,
+    /// Bytes of the document before compression: the longest slices that fit stay, what has no duration goes first. 0 for no
+    /// bound.
+    pub max_bytes: u64,
 }
 
 /// What a merge did.
@@ -86,9 +115,23 @@ pub struct tp_merge_report {
     pub bytes: u64,
     /// Bytes of the file.
     pub written: u64,
+    /// Events left out because of the time window.
+    pub cut_window: u64,
+    /// Events left out because of their category.
+    pub cut_category: u64,
+    /// Events left out because of their name.
+    pub cut_name: u64,
+    /// Events left out because they are too short.
+    pub cut_duration: u64,
+    /// Events left out because of the size.
+    pub cut_budget: u64,
+    /// Flow events left out because a slice that they hang on was.
+    pub cut_flow: u64,
+    /// With `max_bytes`, if it was too small for all: slices at least this long are all there; else UINT64_MAX.
+    pub complete_from_ns: u64,
 }
 
-unsafe fn options(
+pub(super) unsafe fn options(
     from: *const tp_merge_options,
 ) -> Result<(MergeOptions, Watcher, tp_message_fn, *mut c_void), Failure> {
     let mut merge = MergeOptions::default();
@@ -100,7 +143,9 @@ unsafe fn options(
         let given = sized(from)?;
         (given, owned("trace_name", given.trace_name)?)
     };
-    if given.flags & !(TP_MERGE_VERBATIM | TP_MERGE_SALVAGE | TP_MERGE_FSYNC) != 0 || given.reserved != 0 {
+    if given.flags & !(TP_MERGE_VERBATIM | TP_MERGE_SALVAGE | TP_MERGE_FSYNC | TP_MERGE_WINDOW) != 0
+        || given.reserved != 0
+    {
         return Err(Failure::invalid(format!("flags {:#x}: unknown bits", given.flags)));
     }
     merge.verbatim = given.flags & TP_MERGE_VERBATIM != 0;
@@ -115,6 +160,22 @@ unsafe fn options(
             Alignment::Offsets(offsets.to_vec())
         }
         other => return Err(Failure::invalid(format!("alignment {other} is not a TP_ALIGN_ number"))),
+    };
+    let window = given.flags & TP_MERGE_WINDOW != 0;
+    if !window && (given.window_start_ns, given.window_end_ns) != (0, 0) {
+        return Err(Failure::invalid("a time window is given without TP_MERGE_WINDOW"));
+    }
+    // SAFETY: the caller vouches for arrays and texts.
+    merge.selection = unsafe {
+        Selection {
+            ranks: array("ranks", given.ranks, given.rank_count)?.to_vec(),
+            window_ns: window.then_some((given.window_start_ns, given.window_end_ns)),
+            categories: owned_texts("categories", given.categories, given.category_count)?,
+            min_duration_ns: given.min_duration_ns,
+            names: owned_texts("names", given.names, given.name_count)?,
+            exclude_names: owned_texts("exclude_names", given.exclude_names, given.exclude_name_count)?,
+            max_bytes: (given.max_bytes > 0).then_some(given.max_bytes),
+        }
     };
     let (compression, level) = super::write::compression(given.compression, given.level)?;
     merge.trace_name = (!name.is_empty()).then_some(name);
@@ -173,30 +234,55 @@ pub unsafe extern "C" fn tp_trace_merge(
         }
         let mut progress = |progress: &Progress| watcher.tell(progress);
         let done = merge(inputs, Target::File(target), &merge_options, Some(&mut progress))?;
-        let mut warnings = 0;
-        for message in messages(&done) {
-            warnings += 1;
-            if let Some(warn) = warn {
-                let text = tp_str { ptr: message.as_ptr().cast(), len: message.len() };
-                // SAFETY: the caller's own function, with a text that lives during the call.
-                unsafe { warn(text, warn_data) };
-            }
-        }
-        if !report.is_null() {
-            let told = tp_merge_report {
-                size: 0,
-                events: done.kept(),
-                repaired: done.repaired(),
-                lost: done.lost(),
-                warnings,
-                uncertainty_ns: done.uncertainty_ns.unwrap_or(u64::MAX),
-                aligned: u64::from(done.aligned),
-                bytes: done.written.bytes,
-                written: done.written.written,
-            };
-            // SAFETY: checked above.
-            unsafe { super::input::write_out(report, told) };
-        }
+        // SAFETY: the report was checked above, and the function is the caller's own.
+        unsafe { tell(&done, warn, warn_data, report) };
         Ok(())
     })
+}
+
+/// Tells the caller what a merge did.
+///
+/// # Safety
+/// `report` is NULL or was approved of by `check_out`; `warn` is the caller's function.
+pub(super) unsafe fn tell(done: &MergeReport, warn: tp_message_fn, data: *mut c_void, report: *mut tp_merge_report) {
+    let mut warnings = 0;
+    for message in messages(done) {
+        warnings += 1;
+        // SAFETY: the caller's own function.
+        unsafe { give(warn, data, &message) };
+    }
+    if !report.is_null() {
+        let cut = done.cut();
+        let told = tp_merge_report {
+            size: 0,
+            events: done.kept(),
+            repaired: done.repaired(),
+            lost: done.lost(),
+            warnings,
+            uncertainty_ns: done.uncertainty_ns.unwrap_or(u64::MAX),
+            aligned: u64::from(done.aligned),
+            bytes: done.written.bytes,
+            written: done.written.written,
+            cut_window: cut.window,
+            cut_category: cut.category,
+            cut_name: cut.name,
+            cut_duration: cut.duration,
+            cut_budget: cut.budget,
+            cut_flow: cut.flow,
+            complete_from_ns: done.complete_from_ns.unwrap_or(u64::MAX),
+        };
+        // SAFETY: checked by the caller.
+        unsafe { super::input::write_out(report, told) };
+    }
+}
+
+/// Hands a text to the caller's function, if there is one.
+///
+/// # Safety
+/// The function is the caller's own.
+pub(super) unsafe fn give(to: tp_message_fn, data: *mut c_void, text: &str) {
+    let Some(to) = to else { return };
+    let text = tp_str { ptr: text.as_ptr().cast(), len: text.len() };
+    // SAFETY: vouched for by the caller; the text lives during the call.
+    unsafe { to(text, data) };
 }

@@ -4,6 +4,7 @@ use std::ffi::{c_char, c_void};
 
 use super::add::*;
 use super::merge::*;
+use super::split::*;
 use super::status::{tp_status, tp_status_name};
 use super::trace::*;
 use super::types::*;
@@ -104,6 +105,37 @@ pub struct tp_api {
         options: *const tp_merge_options,
         report: *mut tp_merge_report,
     ) -> tp_status,
+    /// `tp_merge_survey`
+    pub merge_survey: unsafe extern "C" fn(
+        path: tp_str,
+        options: *const tp_merge_options,
+        give: tp_message_fn,
+        give_data: *mut c_void,
+    ) -> tp_status,
+    /// `tp_merge_plan`
+    pub merge_plan: unsafe extern "C" fn(
+        surveys: *const tp_str,
+        count: usize,
+        options: *const tp_merge_options,
+        give: tp_message_fn,
+        give_data: *mut c_void,
+    ) -> tp_status,
+    /// `tp_merge_fragment`
+    pub merge_fragment: unsafe extern "C" fn(
+        path: tp_str,
+        task: tp_str,
+        out_path: tp_str,
+        options: *const tp_merge_options,
+    ) -> tp_status,
+    /// `tp_merge_join`
+    pub merge_join: unsafe extern "C" fn(
+        plan: tp_str,
+        fragments: *const tp_str,
+        count: usize,
+        out_path: tp_str,
+        options: *const tp_merge_options,
+        report: *mut tp_merge_report,
+    ) -> tp_status,
 }
 
 /// The table, found by name once the library is loaded: `dlsym(library, "tp_api_v1")`.
@@ -137,4 +169,8 @@ pub static tp_api_v1: tp_api = tp_api {
     trace_write: tp_trace_write,
     trace_write_to: tp_trace_write_to,
     trace_merge: tp_trace_merge,
+    merge_survey: tp_merge_survey,
+    merge_plan: tp_merge_plan,
+    merge_fragment: tp_merge_fragment,
+    merge_join: tp_merge_join,
 };

@@ -356,6 +356,10 @@ pub struct tp_progress {
     pub bytes: u64,
     /// Bytes handed to the target so far.
     pub written: u64,
+    /// For a merge: inputs read to their end.
+    pub files: u64,
+    /// For a merge: events written.
+    pub events: u64,
 }
 
 /// Called now and then, on the thread that called the function. Answers 0 to go on; anything else cancels.

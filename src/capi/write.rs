@@ -29,6 +29,8 @@ impl Watcher {
             total: progress.total,
             bytes: progress.bytes,
             written: progress.written,
+            files: progress.files,
+            events: progress.events,
         };
         // SAFETY: the caller of the library vouches for its function; it is called on the thread that came in.
         unsafe { call(&raw const told, self.data) == 0 }

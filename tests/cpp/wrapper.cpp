@@ -143,6 +143,15 @@ static void merging(const std::string &path) {
     options.progress = [](const tp_progress &) { return true; };
     CHECK(tp::merge({rank}, path + ".merged", options).events > 1);
     CHECK(tp::merge({rank, rank}, path + ".merged").events > 2);
+    options.names = {"no such name"};
+    CHECK(tp::merge({rank}, path + ".merged", options).cut_name > 0);
+    options.names = {};
+    const tp::MergePlan plan = tp::merge_plan({tp::merge_survey(rank, options)}, options);
+    CHECK(plan.tasks.size() == 1);
+    tp::merge_fragment(rank, plan.tasks[0], path + ".fragment");
+    CHECK(tp::merge_join(plan.join, {path + ".fragment"}, path + ".merged.gz").events > 1);
+    std::string survey = "before";
+    CHECK(tp::try_merge_survey(path + ".none", survey).code() == TP_STATUS_IO && survey == "before");
     options.offsets_ns = {};
     CHECK(tp::try_merge({rank}, path + ".merged", options).code() == TP_STATUS_INVALID_ARGUMENT);
     options.alignment = TP_ALIGN_AUTO;

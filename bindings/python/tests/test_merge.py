@@ -124,3 +124,42 @@ def test_verbatim_is_tensorplays(tmp_path, seed):
     expected, got = json.loads(theirs.read_text()), load(ours)
     assert expected.pop("traceName") == str(theirs) and got.pop("traceName") == str(ours)
     assert got == expected
+
+
+def test_events_are_selected(tmp_path):
+    slices = [
+        {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 2, "ts": 10, "dur": 50},
+        {"ph": "X", "cat": "kernel", "name": "gemm", "pid": 0, "tid": 7, "ts": 40, "dur": 5},
+        {"ph": "X", "cat": "kernel", "name": "add", "pid": 0, "tid": 7, "ts": 80, "dur": 1},
+    ]
+    paths = [write(tmp_path / f"{number}.json", rank(number, *slices)) for number in (0, 1)]
+    out = tmp_path / "out.json"
+
+    def kept(**options):
+        report = tptrace.merge_traces(paths, out, alignment="off", **options)
+        names = [event["name"] for event in load(out)["traceEvents"] if event["ph"] == "X"]
+        return names, {reason: count for reason, count in report.cut.items() if count}
+
+    assert kept(ranks=[1]) == (["aten::mm", "gemm", "add"], {})
+    assert kept(categories=["kernel"], ranks=[0]) == (["gemm", "add"], {"category": 1})
+    assert kept(window_ns=(45_000, 71_000), ranks=[0]) == (["aten::mm", "add"], {"window": 1})
+    assert kept(min_duration_ns=5_000, exclude_names=["^aten"], ranks=[0]) == (["gemm"], {"name": 1, "duration": 1})
+    assert kept(names=["mm"]) == (["aten::mm", "gemm"] * 2, {"name": 2})
+    whole = tptrace.merge_traces(paths, out)
+    report = tptrace.merge_traces(paths, out, max_bytes=whole.bytes + 2_000)
+    assert (report.complete_from_ns, report.bytes, sum(report.cut.values())) == (None, report.bytes, 0)
+    report = tptrace.merge_traces(paths, out, max_bytes=whole.bytes - 50)
+    assert report.bytes <= whole.bytes - 50 and report.cut["budget"] > 0 and report.complete_from_ns > 1_000
+    for wrong in ({"ranks": ["x"]}, {"categories": "kernel"}, {"window_ns": (1.5, 2)}):
+        with pytest.raises(TypeError):
+            tptrace.merge_traces(paths, out, **wrong)
+    for wrong in ({"names": ["("]}, {"window_ns": (2, 1)}, {"max_bytes": 0}, {"min_duration_ns": -1}, {"ranks": [9]}):
+        with pytest.raises(ValueError):
+            tptrace.merge_traces(paths, out, **wrong)
+
+
+def test_progress_counts_files_and_events(tmp_path):
+    paths = [write(tmp_path / f"{number}.json", rank(number, {"ph": "X", "name": "x"})) for number in (0, 1)]
+    seen = []
+    report = tptrace.merge_traces(paths, tmp_path / "out.json", progress=seen.append)
+    assert (seen[-1].files, seen[-1].events) == (2, report.events)

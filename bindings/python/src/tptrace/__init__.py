@@ -1,4 +1,4 @@
-"""Write GPU and CPU traces that every trace viewer opens."""
+"""Write and merge GPU and CPU traces that every trace viewer opens."""
 
 from ._callbacks import Progress
 from ._dropin import export_chrome_trace
@@ -18,6 +18,7 @@ from ._errors import (
 )
 from ._library import lib as _lib
 from ._merge import MergeReport, MergeWarning, merge_distributed_traces, merge_traces
+from ._split import MergePlan, merge_fragment, merge_join, merge_plan, merge_survey
 from ._trace import Counts, Trace, now_ns
 
 __version__: str = _lib.tp_version().decode()
@@ -34,6 +35,7 @@ __all__ = [
     "LimitError",
     "MalformedError",
     "MemoryExhaustedError",
+    "MergePlan",
     "MergeReport",
     "MergeWarning",
     "Progress",
@@ -42,6 +44,10 @@ __all__ = [
     "UnsupportedError",
     "export_chrome_trace",
     "merge_distributed_traces",
+    "merge_fragment",
+    "merge_join",
+    "merge_plan",
+    "merge_survey",
     "merge_traces",
     "now_ns",
 ]

@@ -19,6 +19,10 @@ class Progress(NamedTuple):
     """Bytes of document made so far, before compression."""
     written: int
     """Bytes handed to the target so far."""
+    files: int
+    """Of a merge: inputs read to their end."""
+    events: int
+    """Of a merge: events written."""
 
 
 class Watched:
@@ -34,7 +38,7 @@ class Watched:
             assert self._progress is not None
             at = state.contents
             # Only False cancels: a callback that answers nothing goes on.
-            return int(self._progress(Progress(at.done, at.total, at.bytes, at.written)) is False)
+            return int(self._progress(Progress(at.done, at.total, at.bytes, at.written, at.files, at.events)) is False)
         except BaseException as error:
             self.raised = error
             return 1

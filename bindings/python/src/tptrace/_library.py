@@ -170,7 +170,15 @@ class Instant(Sized):
 class Progress(Structure):
     """tp_progress"""
 
-    _fields_ = [("size", c_size_t), ("done", c_uint64), ("total", c_uint64), ("bytes", c_uint64), ("written", c_uint64)]
+    _fields_ = [
+        ("size", c_size_t),
+        ("done", c_uint64),
+        ("total", c_uint64),
+        ("bytes", c_uint64),
+        ("written", c_uint64),
+        ("files", c_uint64),
+        ("events", c_uint64),
+    ]
 
 
 PROGRESS = ctypes.CFUNCTYPE(c_int32, POINTER(Progress), c_void_p)
@@ -236,6 +244,18 @@ class MergeOptions(Sized):
         ("progress_data", c_void_p),
         ("warn", MESSAGE),
         ("warn_data", c_void_p),
+        ("ranks", POINTER(c_int64)),
+        ("rank_count", c_size_t),
+        ("window_start_ns", c_int64),
+        ("window_end_ns", c_int64),
+        ("categories", POINTER(Str)),
+        ("category_count", c_size_t),
+        ("names", POINTER(Str)),
+        ("name_count", c_size_t),
+        ("exclude_names", POINTER(Str)),
+        ("exclude_name_count", c_size_t),
+        ("min_duration_ns", c_uint64),
+        ("max_bytes", c_uint64),
     ]
 
 
@@ -252,6 +272,13 @@ class MergeReport(Sized):
         ("aligned", c_uint64),
         ("bytes", c_uint64),
         ("written", c_uint64),
+        ("cut_window", c_uint64),
+        ("cut_category", c_uint64),
+        ("cut_name", c_uint64),
+        ("cut_duration", c_uint64),
+        ("cut_budget", c_uint64),
+        ("cut_flow", c_uint64),
+        ("complete_from_ns", c_uint64),
     ]
 
 
@@ -279,6 +306,10 @@ PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
     "tp_trace_write": (c_int32, [HANDLE, Str, POINTER(WriteOptions)]),
     "tp_trace_write_to": (c_int32, [HANDLE, OUTPUT, c_void_p, POINTER(WriteOptions)]),
     "tp_trace_merge": (c_int32, [POINTER(Str), c_size_t, Str, POINTER(MergeOptions), POINTER(MergeReport)]),
+    "tp_merge_survey": (c_int32, [Str, POINTER(MergeOptions), MESSAGE, c_void_p]),
+    "tp_merge_plan": (c_int32, [POINTER(Str), c_size_t, POINTER(MergeOptions), MESSAGE, c_void_p]),
+    "tp_merge_fragment": (c_int32, [Str, Str, Str, POINTER(MergeOptions)]),
+    "tp_merge_join": (c_int32, [Str, POINTER(Str), c_size_t, Str, POINTER(MergeOptions), POINTER(MergeReport)]),
 }
 
 # Called with the GIL held, on the objects themselves.
