@@ -117,11 +117,41 @@ def demo(folder: pathlib.Path) -> None:
         perfetto(folder / "plain" / "rank0.json", "plain")
 
 
+# The flows that the engine must find in the odd traces. In the torch format a launch stands between op and kernel.
+ODD_FLOWS = {
+    "empty": {},
+    "huge-ids.plain": {"cpu_op -> kernel": 5},
+    "huge-ids.torch": {"cpu_op -> cuda_runtime": 5, "cuda_runtime -> kernel": 5},
+    "odd-names": {},
+    "odd-times": {"kernel -> cpu_op": 10},
+}
+
+# The engine shows escapes of control characters as they are written.
+ODD_NAMES = [
+    "\U0001f600 emoji",
+    'quote " backslash \\ slash /',
+    "newline \\n tab \\t return \\r",
+    "control \\u0001 \\u001f delete \x7f",
+    "nul \\u0000 inside",
+    "bad \ufffd\ufffd\ufffd\ufffd\ufffd UTF-8",
+    "[No name]",
+    "\u65e5\u672c \u2028",
+    "Record Window End",
+]
+
+
 def odd(folder: pathlib.Path) -> None:
     """Traces at the edges, as `cargo run --example odd` writes them."""
     for path in sorted(folder.glob("*.json")):
         with section(path.stem):
-            perfetto(path, path.stem)
+            seen = perfetto(path, path.stem)
+            expected = ODD_FLOWS.get(path.stem, ODD_FLOWS.get(path.stem.split(".")[0]))
+            check(f"{path.stem}: its flows are all there", seen["flows"]["joins"] == expected, seen["flows"])
+            if path.stem.startswith("odd-names"):
+                found = reader("perfetto.mjs", path, "--sql", "SELECT name FROM slice ORDER BY ts")[1]["sql"][0]
+                names = [row["name"] for row in found["rows"]]
+                check(f"{path.stem}: names are as they were given", names == ODD_NAMES, names)
+                check(f"{path.stem}: so are counters", len(seen["counters"]) == 8, seen["counters"])
     with section("overlapping streams"):
         moved, kept = (reader("perfetto.mjs", folder / "kept" / name)[1] for name in ("moved.json", "kept.json"))
         check("slices that cross are lost where they stay", kept["problems"] != [] or kept["slices"]["total"] < 400, kept["slices"])
@@ -133,10 +163,7 @@ def merged(folder: pathlib.Path, ranks: int) -> None:
     inputs = sorted(folder.glob("rank*.pt.trace.json.gz"), key=lambda path: int(path.name[4:].split(".")[0]))
     check(f"there are {ranks} ranks", len(inputs) == ranks, inputs)
     path = folder / "merged.json.gz"
-    command = ["cargo", "run", "--quiet", "--release", "--locked", "--bin", "tptrace", "--", "merge"]
-    run = subprocess.run(
-        [*command, *map(str, inputs), "-o", str(path)], cwd=ROOT, capture_output=True, text=True, stdin=subprocess.DEVNULL
-    )
+    run = merge(*inputs, "-o", path)
     check("the command merges them, on one clock", run.returncode == 0 and "on one clock" in run.stderr, run.stderr)
     seen = perfetto(path, f"{ranks} ranks merged")
     alone = [reader("perfetto.mjs", one)[1] for one in inputs[:2]]
@@ -160,6 +187,37 @@ def merged(folder: pathlib.Path, ranks: int) -> None:
     lowest = min(process["pid"] for process in seen["processes"])
     highest = max(process["pid"] for process in seen["processes"])
     check("pids are 32 bits", lowest >= 0 and highest < 1 << 32, (lowest, highest))
+    selected(folder, inputs, seen)
+
+
+def selected(folder: pathlib.Path, inputs: list[pathlib.Path], whole: Any) -> None:
+    """Parts of the merged ranks: no end of a flow without the other."""
+    first, last = whole["slices"]["first_ns"], whole["slices"]["last_ns"]
+    quarter = (last - first) // 4
+    size = len(gzip.decompress((folder / "merged.json.gz").read_bytes()))
+    for what, flows, options in [
+        ("a window", True, ["--window", f"{quarter}ns..{2 * quarter}ns"]),
+        # The launches are short: no flow outlives them.
+        ("long slices", False, ["--min-duration", "20us"]),
+        ("a size", True, ["--max-size", f"{size * 9 // 10}"]),
+        ("two ranks without some ops", True, ["--exclude-name", "^aten::linear", "--rank", "0-1"]),
+    ]:
+        path = folder / "selected.json"
+        run = merge(*inputs, "-o", path, *options)
+        check(f"{what}: the command says what it left out", run.returncode == 0 and "left out" in run.stderr, run.stderr)
+        seen = perfetto(path, what)
+        ends = [event["ph"] for event in document(path)["traceEvents"] if event["ph"] in ("s", "t", "f")]
+        check(f"{what}: as many flows start as end", ends.count("s") == ends.count("f") and bool(ends) == flows, len(ends))
+        check(f"{what}: each end has its slice", seen["flows"]["total"] == len(ends) - ends.count("s"), seen["flows"])
+        check(f"{what}: something is left out", seen["slices"]["total"] < whole["slices"]["total"], seen["slices"])
+
+
+def merge(*arguments: Any) -> Any:
+    """Runs `tptrace merge`."""
+    command = ["cargo", "run", "--quiet", "--release", "--locked", "--bin", "tptrace", "--", "merge"]
+    return subprocess.run(
+        [*command, *map(str, arguments)], cwd=ROOT, capture_output=True, text=True, stdin=subprocess.DEVNULL
+    )
 
 
 def example(name: str, folder: pathlib.Path, *arguments: str) -> None:
