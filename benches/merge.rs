@@ -2,8 +2,9 @@
 //!
 //!     cargo bench --bench merge [-- OPS ROUNDS]      OPS of each rank; 220,000 make about 100 MB
 //!
-//! Every round runs all contestants one after the other; medians, and the spread between the quartiles. The original is
-//! TensorPlay's, run once if `python3` has it (TPTRACE_BENCH_PYTHON names another Python); `jq` and `pigz` if there.
+//! Every round runs all contestants one after the other; medians, and the spread between the quartiles. Peers run once, if
+//! they are there: TensorPlay's merger, the same with orjson and igzip, and VizTracer's combine with `python3`
+//! (TPTRACE_BENCH_PYTHON names another Python); `jq` and `pigz`.
 
 mod workload;
 
@@ -17,8 +18,8 @@ use std::time::Instant;
 use tptrace::capi::trace::tp_trace_set_rank;
 use tptrace::capi::types::{TP_FORMAT_TORCH, tp_str, tp_write_options};
 use tptrace::capi::write::tp_trace_write;
-use tptrace::merge::{Input, MergeOptions, merge};
-use tptrace::output::Target;
+use tptrace::merge::{Input, MergeOptions, Selection, merge, split};
+use tptrace::output::{Target, WriteOptions};
 use workload::Workload;
 
 const RANKS: i64 = 8;
@@ -74,6 +75,29 @@ fn cat(inputs: &[PathBuf], out: &Path) {
     }
 }
 
+/// In parts, one after the other, as one machine would do them all.
+fn parts(inputs: &[PathBuf], out: &Path) {
+    let options = MergeOptions::default();
+    let write = WriteOptions::default();
+    let surveys: Vec<String> =
+        inputs.iter().map(|path| split::survey(Input::Path(path.clone()), &options).expect("surveyed")).collect();
+    let plan = split::plan(&surveys, &options).expect("planned");
+    let mut fragments = Vec::new();
+    for (index, (path, task)) in inputs.iter().zip(plan.tasks.into_iter().flatten()).enumerate() {
+        let fragment = out.with_file_name(format!("fragment{index}.gz"));
+        split::fragment(Input::Path(path.clone()), &task, &fragment, &write, None).expect("a fragment");
+        fragments.push(fragment);
+    }
+    split::join(&plan.join, &fragments, Target::File(out), &write, None).expect("joined");
+}
+
+/// Half of the time, kernels and what launches them, and half of the size.
+fn selected(inputs: &[PathBuf], out: &Path, selection: Selection) {
+    let inputs = inputs.iter().cloned().map(Input::Path).collect();
+    let options = MergeOptions { selection, ..MergeOptions::default() };
+    merge(inputs, Target::File(out), &options, None).expect("merged");
+}
+
 fn ours(inputs: &[PathBuf], out: &Path, verbatim: bool) {
     let inputs = inputs.iter().cloned().map(Input::Path).collect();
     let options = MergeOptions { verbatim, ..MergeOptions::default() };
@@ -97,6 +121,8 @@ fn main() {
     let size: u64 = plain.iter().map(|path| std::fs::metadata(path).expect("a file").len()).sum();
     let (out, gz) = (folder.path().join("out.json"), folder.path().join("out.json.gz"));
 
+    let long = Selection { min_duration_ns: 10_000, ..Selection::default() };
+    let half = Selection { max_bytes: Some(size / 2), ..Selection::default() };
     type Contest<'a> = (&'static str, Box<dyn Fn() + 'a>);
     let contests: Vec<Contest<'_>> = vec![
         ("cat into one file", Box::new(|| cat(&plain, &out))),
@@ -105,6 +131,9 @@ fn main() {
         ("tptrace, gz to gz", Box::new(|| ours(&packed, &gz, false))),
         ("tptrace, plain to gz", Box::new(|| ours(&plain, &gz, false))),
         ("tptrace, gz to plain", Box::new(|| ours(&packed, &out, false))),
+        ("tptrace in parts, gz to gz", Box::new(|| parts(&packed, &gz))),
+        ("tptrace, slices from 10 us, plain", Box::new(|| selected(&plain, &out, long.clone()))),
+        ("tptrace, half the size, plain", Box::new(|| selected(&plain, &out, half.clone()))),
     ];
     let mut all: Vec<Series> = contests.iter().map(|(name, _)| Series { name, seconds: Vec::new() }).collect();
     for _ in 0..rounds {
@@ -121,10 +150,19 @@ fn main() {
         "o=$1; shift; {python} -c 'import sys; from tensorplay.profiler._chrome_trace_export import \
          merge_distributed_traces as m; m(sys.argv[2:], sys.argv[1])' \"$o\" \"$@\""
     );
+    // The same algorithm with the fastest JSON and gzip that Python has.
+    let fast =
+        format!("o=$1; shift; {python} {}/benches/peers/orjson_merge.py \"$o\" \"$@\"", env!("CARGO_MANIFEST_DIR"));
+    // It takes plain files only.
+    let viztracer = format!("o=$1; shift; {python} -m viztracer --combine \"$@\" -o \"$o\"");
     let once = if ops < 50_000 { 0 } else { 1 };
     for (name, script, inputs, target) in [
         ("TensorPlay, plain to plain (once)", original.as_str(), &plain, &out),
         ("TensorPlay, gz to gz (once)", original.as_str(), &packed, &gz),
+        ("orjson, plain to plain (once)", fast.as_str(), &plain, &out),
+        ("orjson and igzip, gz to gz (once)", fast.as_str(), &packed, &gz),
+        ("VizTracer combine, plain (once)", viztracer.as_str(), &plain, &out),
+        ("igzip -dc | igzip -1", "o=$1; shift; command -v igzip && igzip -dc \"$@\" | igzip -1 > \"$o\"", &packed, &gz),
         ("pigz -dc | pigz -1", "o=$1; shift; command -v pigz && pigz -dc \"$@\" | pigz -1 > \"$o\"", &packed, &gz),
         (
             "jq (once)",
