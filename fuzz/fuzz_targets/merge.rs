@@ -30,7 +30,7 @@ fn events(data: &[u8]) -> Option<Vec<Value>> {
 }
 
 fuzz_target!(|data: &[u8]| {
-    let limits = Limits { event_bytes: 1 << 20, metadata_bytes: 1 << 16 };
+    let limits = Limits { event_bytes: 1 << 20, metadata_bytes: 1 << 16, ..Limits::default() };
     let write = WriteOptions { threads: 1, ..WriteOptions::default() };
     let base = MergeOptions { limits, write, ..MergeOptions::default() };
     let verbatim = merged(data, &MergeOptions { verbatim: true, ..base.clone() });

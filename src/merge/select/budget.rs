@@ -71,8 +71,9 @@ impl Histogram {
             let (own, flow) = (self.own[class], self.flow[class]);
             match left.checked_sub(own + flow) {
                 Some(rest) => left = rest,
-                // Flows of this class may all belong to the slices that are kept.
+                // Flows of this class may all belong to the slices that are kept; those of none go.
                 None => {
+                    let flow = if class == 0 { 0 } else { flow };
                     let share = left.saturating_sub(flow).min(own);
                     return Some(Floor { class, share, of: own.max(1) });
                 }
@@ -91,8 +92,9 @@ pub(super) struct Floor {
 }
 
 impl Floor {
-    pub(super) fn class(&self) -> usize {
-        self.class
+    /// Whether a flow of which the slices stay does. `shortest`: of them, if it hangs on any.
+    pub(super) fn keeps_flow(&self, shortest: Option<i64>) -> bool {
+        class(shortest) >= self.class && shortest.is_some()
     }
 
     /// The duration from which on all is kept. Zero: only some of what has no duration was left out.

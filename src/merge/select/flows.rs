@@ -6,7 +6,6 @@
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
-use super::budget::class;
 use super::mark::Marks;
 use super::rules::Rules;
 
@@ -44,14 +43,16 @@ pub(super) struct Points {
     /// Some ends were left for a later pass.
     beyond: bool,
     most: usize,
-    /// Ends that were not held, of the one flow that fills the list.
+    /// The list is filled by one flow, which has more ends.
+    overfull: bool,
+    /// Of these, the events.
     dropped: u64,
 }
 
 impl Points {
     /// `most`: how many are held in memory.
     pub(super) fn new(most: usize) -> Self {
-        Self { list: Vec::new(), low: 0, high: u64::MAX, beyond: false, most, dropped: 0 }
+        Self { list: Vec::new(), low: 0, high: u64::MAX, beyond: false, most, overfull: false, dropped: 0 }
     }
 
     /// Those of the next pass, if there are any.
@@ -64,6 +65,7 @@ impl Points {
             high: u64::MAX,
             beyond: false,
             most: self.most,
+            overfull: false,
             dropped: 0,
         })
     }
@@ -88,12 +90,14 @@ impl Points {
         let (first, middle, last) = (self.list[0].flow, self.list[self.most / 2].flow, self.list[self.most - 1].flow);
         if first == last && first == point.flow {
             // It draws no picture, and is left out.
-            self.dropped += 1;
+            self.overfull = true;
+            self.dropped += u64::from(point.end != End::Slice);
             return;
         }
         self.beyond = true;
         if first == last && point.flow < first {
             self.high = point.flow;
+            self.overfull = false;
             self.dropped = 0;
             self.list.clear();
             self.list.push(point);
@@ -243,7 +247,7 @@ impl Binding {
         for chain in order.chunk_by(starts) {
             let holds = chain.iter().map(|&index| self.hold(index as usize, rules, marks));
             let mut shortest = None;
-            let mut stays = self.points.dropped == 0;
+            let mut stays = !self.points.overfull;
             for hold in holds {
                 match hold {
                     Hold::Cut => stays = false,
@@ -251,7 +255,7 @@ impl Binding {
                     Hold::Free => {}
                 }
             }
-            stays &= rules.floor.is_none_or(|floor| class(shortest) >= floor.class());
+            stays &= rules.floor.is_none_or(|floor| floor.keeps_flow(shortest));
             let mut bytes = 0;
             for point in chain.iter().map(|&index| &list[index as usize]) {
                 match (point.end, stays) {
