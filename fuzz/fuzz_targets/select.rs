@@ -44,7 +44,7 @@ fn in_parts(data: &[u8], options: &MergeOptions) -> Result<Vec<Value>, Error> {
 
 fuzz_target!(|data: &[u8]| {
     let [what, from, length, ends, data @ ..] = data else { return };
-    let limits = Limits { event_bytes: 1 << 20, metadata_bytes: 1 << 16, flow_ends: 1 + usize::from(*ends) };
+    let limits = Limits { event_bytes: 1 << 20, metadata_bytes: 1 << 16, sort_bytes: usize::from(*ends) * 64 };
     let write = WriteOptions { threads: 1, ..WriteOptions::default() };
     let salvage = what & 1 == 1;
     let base = MergeOptions { salvage, limits, write, ..MergeOptions::default() };

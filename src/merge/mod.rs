@@ -82,7 +82,7 @@ pub fn merge(
 fn once(plan: &mut Plan<'_>, target: Target<'_>, progress: &mut Option<OnProgress<'_>>) -> Result<Written> {
     let options = plan.options;
     let total = plan.bytes();
-    // Each pass reads all bytes once more; flows in great number take passes that are not foreseen.
+    // Each pass reads all bytes once more; the survey is not counted.
     let passes = options.selection.passes();
     let all = total * (1 + passes);
     let mut tell = |told: &Progress| progress.as_mut().is_none_or(|progress| progress(told));

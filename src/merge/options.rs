@@ -52,14 +52,14 @@ pub struct Limits {
     pub event_bytes: usize,
     /// Bytes of one input's metadata (everything but its events); 16 MiB by default.
     pub metadata_bytes: usize,
-    /// Ends of flows that a selection holds at a time, of all its threads together; 384 Ki by default, about 30 MB.
-    /// More take more passes; a single flow with more is left out.
-    pub flow_ends: usize,
+    /// Bytes that a selection sorts the ends of flows in, of all its threads together; 32 MiB by default. What is more goes
+    /// through a temporary file.
+    pub sort_bytes: usize,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { event_bytes: 4 << 20, metadata_bytes: 16 << 20, flow_ends: 384 << 10 }
+        Self { event_bytes: 4 << 20, metadata_bytes: 16 << 20, sort_bytes: 32 << 20 }
     }
 }
 
@@ -92,7 +92,7 @@ impl Selection {
         *self != all
     }
 
-    /// How often the inputs are read before they are written, unless their flows are many.
+    /// How often the inputs are read before they are written, without the first look at them.
     pub(super) fn passes(&self) -> u64 {
         let marking = if self.max_bytes.is_some() { 4 } else { 2 };
         if self.cuts_events() { marking + u64::from(self.window_ns.is_some()) } else { 0 }

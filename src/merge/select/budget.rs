@@ -136,7 +136,8 @@ mod tests {
         for ns in (0..5000).chain((0..50).map(|k| (1i64 << 40) + k * 1_000_000_000)).chain([i64::MAX]) {
             let class = class(Some(ns));
             assert!(class >= last && class < CLASSES, "{ns}");
-            assert!(shortest(class) <= ns as u64 && shortest(class) * 33 / 32 + 1 >= ns as u64 / 33 * 32, "{ns}");
+            let least = shortest(class);
+            assert!(least <= ns as u64 && ns as u64 - least <= least / 32, "{ns}");
             if class + 1 < CLASSES {
                 assert!(shortest(class + 1) > ns as u64, "{ns}");
             }

@@ -1,25 +1,34 @@
 //! Flows stay or go whole: each of their ends is bound to its slice, as viewers do, and a flow stays if all these stay.
 //!
-//! Ends are held in memory, so many at a time: those whose flow's fingerprint lies in a range, which shrinks when there
-//! are too many. What is beyond it comes in a later pass; each takes half as many as can be held, or all of one flow.
+//! Slices and ends are sorted by lane and time, and swept once: the slice around an end is the last that has begun and not
+//! ended. Then the ends, each with what it hangs on, are sorted by flow.
 
-use foldhash::fast::FixedState;
-use hashbrown::HashMap;
+use std::collections::VecDeque;
 
 use super::mark::Marks;
 use super::rules::Rules;
+use super::sorter::{Record, Sorter};
+use crate::error::Result;
+
+/// Slices open at once, and ends that wait for the next slice, which are remembered in a lane.
+const MAX_OPEN: usize = 1 << 16;
+/// Ends of one flow; one with more draws no picture, and is left out.
+const MAX_ENDS: usize = 1 << 14;
 
 /// What kind of end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum End {
-    Start,
-    Step,
-    /// Binds to the slice around it.
-    Finish,
-    /// Binds to the next slice of its lane.
-    FinishNext,
     /// A slice that names the flow itself, by `bind_id`.
     Slice,
+    Start,
+    Step,
+    Finish,
+}
+
+impl End {
+    fn of(number: u64) -> Self {
+        [End::Slice, End::Start, End::Step, End::Finish][number as usize & 3]
+    }
 }
 
 /// One end of a flow.
@@ -30,265 +39,221 @@ pub(super) struct Point {
     pub(super) lane: u64,
     pub(super) ts: Option<i64>,
     pub(super) ordinal: u64,
-    pub(super) bytes: u32,
+    pub(super) bytes: u64,
     pub(super) end: End,
+    /// It binds to the next slice of its lane, not to the one around it.
+    pub(super) next: bool,
 }
 
-/// The ends of one pass.
-#[derive(Debug)]
-pub(super) struct Points {
-    list: Vec<Point>,
-    low: u64,
-    high: u64,
-    /// Some ends were left for a later pass.
-    beyond: bool,
-    most: usize,
-    /// The list is filled by one flow, which has more ends.
-    overfull: bool,
-    /// Of these, the events.
-    dropped: u64,
+/// An end in one word: which kind, which event, how many bytes. 37 bits count the events of 10 TB.
+fn pack(end: End, ordinal: u64, bytes: u64) -> u64 {
+    (end as u64) << 62 | (ordinal & ((1 << 37) - 1)) << 25 | bytes.min((1 << 25) - 1)
 }
 
-impl Points {
-    /// `most`: how many are held in memory.
-    pub(super) fn new(most: usize) -> Self {
-        Self { list: Vec::new(), low: 0, high: u64::MAX, beyond: false, most, overfull: false, dropped: 0 }
-    }
-
-    /// Those of the next pass, if there are any.
-    pub(super) fn next(self) -> Option<Self> {
-        let mut list = self.list;
-        list.clear();
-        self.beyond.then(|| Self {
-            list,
-            low: self.high + 1,
-            high: u64::MAX,
-            beyond: false,
-            most: self.most,
-            overfull: false,
-            dropped: 0,
-        })
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.list.is_empty()
-    }
-
-    pub(super) fn add(&mut self, point: Point) {
-        if point.flow < self.low {
-            return;
-        }
-        if point.flow > self.high {
-            self.beyond = true;
-            return;
-        }
-        if self.list.len() < self.most {
-            self.list.push(point);
-            return;
-        }
-        self.list.sort_unstable_by_key(|point| point.flow);
-        let (first, middle, last) = (self.list[0].flow, self.list[self.most / 2].flow, self.list[self.most - 1].flow);
-        if first == last && first == point.flow {
-            // It draws no picture, and is left out.
-            self.overfull = true;
-            self.dropped += u64::from(point.end != End::Slice);
-            return;
-        }
-        self.beyond = true;
-        if first == last && point.flow < first {
-            self.high = point.flow;
-            self.overfull = false;
-            self.dropped = 0;
-            self.list.clear();
-            self.list.push(point);
-            return;
-        }
-        let below = self.list.partition_point(|held| held.flow < middle);
-        self.high = if below > 0 { self.list[below - 1].flow } else { middle };
-        let within = self.list.partition_point(|held| held.flow <= self.high);
-        self.list.truncate(within);
-        self.add(point);
-    }
-
-    /// Ready to be bound.
-    pub(super) fn bind(self) -> Binding {
-        let mut points = self;
-        points.list.sort_unstable_by_key(|point| (point.lane, point.ts));
-        let mut lanes: HashMap<u64, (usize, usize), FixedState> = HashMap::default();
-        for (index, point) in points.list.iter().enumerate() {
-            lanes.entry(point.lane).or_insert((index, index)).1 = index + 1;
-        }
-        let size = points.list.len();
-        let next = points.list.iter().any(|point| point.end == End::FinishNext);
-        Binding {
-            around: vec![Bound::NONE; 2 * size],
-            next: vec![Bound::NONE; if next { 2 * size } else { 0 }],
-            points,
-            lanes,
-        }
-    }
+fn unpack(word: u64) -> (End, u64, u64) {
+    (End::of(word >> 62), word >> 25 & ((1 << 37) - 1), word & ((1 << 25) - 1))
 }
 
-/// The best slice known for a range of ends.
-#[derive(Debug, Clone, Copy)]
-struct Bound {
-    start: i64,
-    /// Twice the duration, and 1 if the slice stays. All ones: none is known.
-    code: u64,
+/// Times as unsigned words, in their order; 0 is for none.
+fn word(ts: Option<i64>) -> u64 {
+    ts.map_or(0, |ts| (ts as u64 ^ 1 << 63).max(1))
 }
 
-impl Bound {
-    const NONE: Self = Self { start: 0, code: u64::MAX };
-
-    fn duration(self) -> u64 {
-        self.code >> 1
-    }
-
-    /// The innermost slice: it starts last, or is shorter.
-    fn inner(self, other: Self) -> Self {
-        let better = other.code != u64::MAX
-            && (self.code == u64::MAX || (other.start, self.duration()) > (self.start, other.duration()));
-        if better { other } else { self }
-    }
-
-    /// The next slice: it starts first, or is longer.
-    fn sooner(self, other: Self) -> Self {
-        let better = other.code != u64::MAX
-            && (self.code == u64::MAX || (self.start, other.duration()) > (other.start, self.duration()));
-        if better { other } else { self }
-    }
+fn time(word: u64) -> Option<i64> {
+    (word > 0).then_some((word ^ 1 << 63) as i64)
 }
 
-/// Ends being bound to slices that come in any order: two trees over the ends, sorted by lane and time, in whose nodes
-/// stands the best slice for all below.
-#[derive(Debug)]
-pub(super) struct Binding {
-    points: Points,
-    lanes: HashMap<u64, (usize, usize), FixedState>,
-    around: Vec<Bound>,
-    next: Vec<Bound>,
-}
+/// At one time come first the ends that wait for the next slice, then slices, the longest first, then the other ends.
+const SLICE: u64 = 1 << 62;
+const AROUND: u64 = 2 << 62;
+const LONGEST: u64 = SLICE - 1;
 
-fn update(tree: &mut [Bound], from: usize, to: usize, bound: Bound, best: fn(Bound, Bound) -> Bound) {
-    let size = tree.len() / 2;
-    let (mut from, mut to) = (from + size, to + size);
-    while from < to {
-        if from & 1 == 1 {
-            tree[from] = best(tree[from], bound);
-            from += 1;
-        }
-        if to & 1 == 1 {
-            to -= 1;
-            tree[to] = best(tree[to], bound);
-        }
-        from /= 2;
-        to /= 2;
-    }
-}
-
-fn look_up(tree: &[Bound], index: usize, best: fn(Bound, Bound) -> Bound) -> Option<Bound> {
-    let mut at = index + tree.len() / 2;
-    let mut found = Bound::NONE;
-    while at > 0 {
-        found = best(found, tree[at]);
-        at /= 2;
-    }
-    (found.code != u64::MAX).then_some(found)
+/// Slices and ends of one input.
+pub(super) struct Flows {
+    /// Lane, time, kind, and for slices whether they stay, for ends the flow and the packed end.
+    all: Sorter<5>,
+    memory: usize,
+    ends: u64,
 }
 
 /// What an end hangs on.
+#[derive(Debug, Clone, Copy)]
 enum Hold {
     /// A slice that goes, or a time outside the window.
     Cut,
     /// A slice that stays, of this duration.
-    Slice(i64),
+    Slice(u64),
     /// No slice.
     Free,
 }
 
-impl Binding {
-    /// Whether ends of this lane are looked for.
-    pub(super) fn has_lane(&self, lane: u64) -> bool {
-        self.lanes.contains_key(&lane)
+impl Hold {
+    fn word(self) -> u64 {
+        match self {
+            Hold::Cut => u64::MAX,
+            Hold::Free => u64::MAX - 1,
+            Hold::Slice(duration) => duration,
+        }
     }
 
-    /// A slice of a lane.
-    pub(super) fn slice(&mut self, lane: u64, start: i64, duration: i64, kept: bool) {
-        let Some(&(from, to)) = self.lanes.get(&lane) else { return };
-        let ends = &self.points.list[from..to];
-        let first = from + ends.partition_point(|point| point.ts < Some(start));
-        let after = from + ends.partition_point(|point| point.ts <= Some(start.saturating_add(duration)));
-        let bound = Bound { start, code: (duration as u64) << 1 | u64::from(kept) };
-        update(&mut self.around, first, after, bound, Bound::inner);
-        if !self.next.is_empty() {
-            let begun = from + ends.partition_point(|point| point.ts <= Some(start));
-            update(&mut self.next, from, begun, bound, Bound::sooner);
+    fn of(word: u64) -> Self {
+        match word {
+            u64::MAX => Hold::Cut,
+            free if free == u64::MAX - 1 => Hold::Free,
+            duration => Hold::Slice(duration),
         }
+    }
+}
+
+impl Flows {
+    /// `memory`: bytes for sorting.
+    pub(super) fn new(memory: usize) -> Self {
+        Self { all: Sorter::new(memory / 2), memory, ends: 0 }
+    }
+
+    pub(super) fn slice(&mut self, lane: u64, start: i64, duration: i64, kept: bool) -> Result<()> {
+        let shorter_later = LONGEST - (duration.max(0) as u64).min(LONGEST);
+        self.all.push([lane, word(Some(start)), SLICE | shorter_later, u64::from(kept), 0])
+    }
+
+    pub(super) fn end(&mut self, point: &Point) -> Result<()> {
+        self.ends += 1;
+        let kind = if point.next { 0 } else { AROUND };
+        let packed = pack(point.end, point.ordinal, point.bytes);
+        self.all.push([point.lane, word(point.ts), kind, point.flow, packed])
     }
 
     /// Decides on the flows. `flow` is told the shortest duration of the slices of one that stays, and its bytes.
-    pub(super) fn finish(
-        self,
-        rules: &Rules,
-        marks: &mut Marks,
-        mut flow: impl FnMut(Option<i64>, u64),
-    ) -> Option<Points> {
-        let list = &self.points.list;
-        let mut order: Vec<u32> = (0..list.len() as u32).collect();
-        order.sort_unstable_by_key(|&index| {
-            let point = &list[index as usize];
-            (point.flow, point.ts, point.end, point.ordinal)
-        });
-        let starts = |a: &u32, b: &u32| {
-            let (a, b) = (&list[*a as usize], &list[*b as usize]);
-            // An id that starts again is another flow.
-            a.flow == b.flow && b.end != End::Start
-        };
-        for chain in order.chunk_by(starts) {
-            let holds = chain.iter().map(|&index| self.hold(index as usize, rules, marks));
-            let mut shortest = None;
-            let mut stays = !self.points.overfull;
-            for hold in holds {
-                match hold {
-                    Hold::Cut => stays = false,
-                    Hold::Slice(duration) => shortest = Some(shortest.map_or(duration, |s: i64| s.min(duration))),
-                    Hold::Free => {}
-                }
-            }
-            stays &= rules.floor.is_none_or(|floor| floor.keeps_flow(shortest));
-            let mut bytes = 0;
-            for point in chain.iter().map(|&index| &list[index as usize]) {
-                match (point.end, stays) {
-                    (End::Slice, true) => {}
-                    (End::Slice, false) => marks.unbind(point.ordinal),
-                    (_, true) => {
-                        marks.keep(point.ordinal);
-                        bytes += u64::from(point.bytes);
-                    }
-                    (_, false) => marks.cut.flow += 1,
-                }
-            }
-            if stays {
-                flow(shortest, bytes);
-            }
+    pub(super) fn finish(self, rules: &Rules, marks: &mut Marks, mut flow: impl FnMut(Option<i64>, u64)) -> Result<()> {
+        if self.ends == 0 {
+            return Ok(());
         }
-        marks.cut.flow += self.points.dropped;
-        self.points.next()
+        let mut bound = self.bind(rules, marks)?.sorted()?;
+        let mut chain = Chain::default();
+        while let Some([id, _, packed, hold]) = bound.next()? {
+            let (end, ordinal, bytes) = unpack(packed);
+            // An id that starts again is another flow.
+            if chain.id != Some(id) || end == End::Start {
+                chain.close(rules, marks, &mut flow);
+                chain.id = Some(id);
+            }
+            chain.add(marks, end, ordinal, bytes, Hold::of(hold));
+        }
+        chain.close(rules, marks, &mut flow);
+        Ok(())
     }
 
-    fn hold(&self, index: usize, rules: &Rules, marks: &Marks) -> Hold {
-        let point = &self.points.list[index];
-        let bound = match point.end {
-            End::Slice if marks.kept(point.ordinal) => return Hold::Slice(i64::MAX),
-            End::Slice => return Hold::Cut,
-            End::FinishNext => look_up(&self.next, index, Bound::sooner),
-            _ => look_up(&self.around, index, Bound::inner),
-        };
-        match bound {
-            Some(bound) if bound.code & 1 == 1 => Hold::Slice(bound.duration() as i64),
-            Some(_) => Hold::Cut,
-            None if rules.in_window(point.ts, point.ts) => Hold::Free,
-            None => Hold::Cut,
+    /// The ends with what they hang on: flow, time, packed end, hold.
+    fn bind(self, rules: &Rules, marks: &Marks) -> Result<Sorter<4>> {
+        let mut bound = Sorter::new(self.memory / 2);
+        let mut all = self.all.sorted()?;
+        let mut lane = None;
+        // Slices that have begun, the last one at the back.
+        let mut open: VecDeque<(u64, u64, bool)> = VecDeque::new();
+        let mut waiting: Vec<(u64, u64, u64)> = Vec::new();
+        let free = |ts: u64| if rules.in_window(time(ts), time(ts)) { Hold::Free } else { Hold::Cut };
+        let slice = |duration: u64, kept: bool| if kept { Hold::Slice(duration) } else { Hold::Cut };
+        let record = |flow: u64, ts: u64, packed: u64, hold: Hold| -> Record<4> { [flow, ts, packed, hold.word()] };
+        while let Some([of, ts, kind, data, packed]) = all.next()? {
+            if lane != Some(of) {
+                lane = Some(of);
+                open.clear();
+                for (flow, ts, packed) in waiting.drain(..) {
+                    bound.push(record(flow, ts, packed, free(ts)))?;
+                }
+            }
+            match kind {
+                0 if waiting.len() < MAX_OPEN && ts > 0 => waiting.push((data, ts, packed)),
+                0 => bound.push(record(data, ts, packed, free(ts)))?,
+                AROUND => {
+                    let (end, ordinal, _) = unpack(packed);
+                    let hold = if end == End::Slice {
+                        slice(0, marks.kept(ordinal))
+                    } else {
+                        while open.back().is_some_and(|&(until, ..)| until < ts) {
+                            open.pop_back();
+                        }
+                        open.back()
+                            .filter(|_| ts > 0)
+                            .map_or_else(|| free(ts), |&(_, length, kept)| slice(length, kept))
+                    };
+                    bound.push(record(data, ts, packed, hold))?;
+                }
+                kind => {
+                    let (length, kept) = (LONGEST - (kind & LONGEST), data == 1);
+                    for (flow, at, packed) in waiting.drain(..) {
+                        bound.push(record(flow, at, packed, slice(length, kept)))?;
+                    }
+                    while open.back().is_some_and(|&(until, ..)| until < ts) {
+                        open.pop_back();
+                    }
+                    if open.len() == MAX_OPEN {
+                        open.pop_front();
+                    }
+                    open.push_back((ts.saturating_add(length), length, kept));
+                }
+            }
         }
+        for (flow, ts, packed) in waiting {
+            bound.push(record(flow, ts, packed, free(ts)))?;
+        }
+        Ok(bound)
+    }
+}
+
+/// The ends of one flow.
+#[derive(Debug, Default)]
+struct Chain {
+    id: Option<u64>,
+    /// Its events.
+    events: Vec<u64>,
+    /// Slices that name it.
+    slices: Vec<u64>,
+    bytes: u64,
+    shortest: Option<u64>,
+    cut: bool,
+}
+
+impl Chain {
+    fn add(&mut self, marks: &mut Marks, end: End, ordinal: u64, bytes: u64, hold: Hold) {
+        let duration = match hold {
+            Hold::Cut => {
+                self.cut = true;
+                None
+            }
+            // A slice that names a flow is judged by itself already.
+            Hold::Slice(_) if end == End::Slice => Some(u64::MAX >> 1),
+            Hold::Slice(duration) => Some(duration),
+            Hold::Free => None,
+        };
+        self.shortest = [self.shortest, duration].into_iter().flatten().min();
+        self.bytes += bytes;
+        let list = if end == End::Slice { &mut self.slices } else { &mut self.events };
+        list.push(ordinal);
+        if list.len() > MAX_ENDS {
+            self.cut = true;
+            self.leave_out(marks);
+        }
+    }
+
+    fn leave_out(&mut self, marks: &mut Marks) {
+        marks.cut.flow += self.events.len() as u64;
+        self.slices.iter().for_each(|&ordinal| marks.unbind(ordinal));
+        self.events.clear();
+        self.slices.clear();
+    }
+
+    /// Decides, and is ready for another flow.
+    fn close(&mut self, rules: &Rules, marks: &mut Marks, flow: &mut impl FnMut(Option<i64>, u64)) {
+        let shortest = self.shortest.map(|duration| i64::try_from(duration).unwrap_or(i64::MAX));
+        if self.cut || rules.floor.is_some_and(|floor| !floor.keeps_flow(shortest)) {
+            self.leave_out(marks);
+        } else {
+            self.events.iter().for_each(|&ordinal| marks.keep(ordinal));
+            flow(shortest, self.bytes);
+        }
+        self.events.clear();
+        self.slices.clear();
+        (self.id, self.bytes, self.shortest, self.cut) = (None, 0, None, false);
     }
 }

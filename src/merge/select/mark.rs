@@ -10,12 +10,14 @@ use foldhash::fast::FixedState;
 use hashbrown::HashSet;
 
 use super::budget::{Histogram, Share};
-use super::flows::{Binding, End, Point, Points};
+use super::flows::{End, Flows, Point};
 use super::pairs::{Groups, Joined, Open, Role, Stacks};
 use super::rules::{CutCounts, Judge, Reason, Rules, fingerprint};
 use super::watch::Watch;
 use crate::error::{Error, Result};
 
+/// Lanes that are told apart; with more, the slices of all are looked at.
+const MAX_LANES: usize = 1 << 16;
 /// A duration that never ends.
 const ENDLESS: i64 = i64::MAX - 1;
 
@@ -38,7 +40,7 @@ impl Marks {
     fn push(&mut self) -> u64 {
         let ordinal = self.events;
         self.events += 1;
-        if ordinal % 64 == 0 {
+        if ordinal.is_multiple_of(64) {
             self.keep.push(0);
         }
         ordinal
@@ -93,16 +95,16 @@ fn point(part: &Part<'_>, bytes: &[u8], event: &Event, phase: u8, ordinal: u64, 
     let end = match phase {
         b's' => End::Start,
         b't' => End::Step,
-        _ if event.bp.of(bytes) == b"\"e\"" => End::Finish,
-        _ => End::FinishNext,
+        _ => End::Finish,
     };
     Point {
         flow: fingerprint(&[event.cat.of(bytes), event.name.of(bytes), event.id.of(bytes), event.id2.of(bytes)]),
         lane: lane(bytes, event),
         ts: time(part, bytes, event.ts),
         ordinal,
-        bytes: u32::try_from(size).unwrap_or(u32::MAX),
+        bytes: size,
         end,
+        next: end == End::Finish && event.bp.of(bytes) != b"\"e\"",
     }
 }
 
@@ -137,12 +139,12 @@ pub(super) fn earliest(plan: &Plan<'_>, part: &Part<'_>, watch: &Watch) -> Resul
     Ok(earliest)
 }
 
-/// Marks an input's events. `points`: ends of flows held in memory. `histogram`: is told of what stays.
+/// Marks an input's events. `memory`: bytes for sorting the ends of flows. `histogram`: is told of what stays.
 pub(super) fn mark(
     plan: &Plan<'_>,
     part: &Part<'_>,
     rules: &Rules,
-    points: usize,
+    memory: usize,
     histogram: Option<&mut Histogram>,
     watch: &Watch,
 ) -> Result<Marks> {
@@ -152,7 +154,7 @@ pub(super) fn mark(
         judge: Judge::new(rules),
         marks: Marks::default(),
         share: Share::default(),
-        points: Points::new(points),
+        lanes: HashSet::default(),
         stacks: Stacks::default(),
         groups: Groups::default(),
         histogram,
@@ -165,29 +167,28 @@ pub(super) fn mark(
             Ok(())
         }
     })?;
-    let Marker { mut marks, mut points, mut histogram, .. } = marker.open_ends();
-    while !points.is_empty() {
-        let binding = bind(plan, part, points.bind(), &marks, watch)?;
-        let next = binding.finish(rules, &mut marks, |shortest, bytes| {
+    let Marker { mut marks, mut histogram, lanes, .. } = marker.open_ends();
+    if !lanes.is_empty() {
+        let flows = flows(plan, part, &marks, &lanes, memory, watch)?;
+        flows.finish(rules, &mut marks, |shortest, bytes| {
             if let Some(histogram) = &mut histogram {
                 histogram.add_flow(shortest, bytes);
             }
-        });
-        let Some(mut more) = next else { break };
-        let mut ordinal = 0;
-        scan(plan, part, watch, |step| {
-            let Some((bytes, event)) = step else { return Ok(()) };
-            ends(plan, part, bytes, event, ordinal, &mut more);
-            ordinal += 1;
-            Ok(())
         })?;
-        points = more;
     }
     Ok(marks)
 }
 
-/// Hands the slices to the ends of the flows.
-fn bind(plan: &Plan<'_>, part: &Part<'_>, mut binding: Binding, marks: &Marks, watch: &Watch) -> Result<Binding> {
+/// The second pass: the ends of flows, and the slices of their lanes, of which the first has marked those that stay.
+fn flows(
+    plan: &Plan<'_>,
+    part: &Part<'_>,
+    marks: &Marks,
+    lanes: &HashSet<u64, FixedState>,
+    memory: usize,
+    watch: &Watch,
+) -> Result<Flows> {
+    let mut flows = Flows::new(memory);
     let mut stacks = Stacks::default();
     let mut ordinal = 0;
     scan(plan, part, watch, |step| {
@@ -195,16 +196,25 @@ fn bind(plan: &Plan<'_>, part: &Part<'_>, mut binding: Binding, marks: &Marks, w
         let this = ordinal;
         ordinal += 1;
         let phase = event.phase(bytes);
-        if !matches!(phase, b'X' | b'B' | b'E') {
-            return Ok(());
+        match phase {
+            b's' | b't' | b'f' => {
+                return flows.end(&point(part, bytes, event, phase, this, size::of(plan, part, bytes, event)));
+            }
+            b'X' | b'B' if !event.bind_id.is_empty() => {
+                let flow = fingerprint(&[b"bind_id", event.bind_id.of(bytes)]);
+                let end = End::Slice;
+                flows.end(&Point { flow, lane: 0, ts: None, ordinal: this, bytes: 0, end, next: false })?;
+            }
+            b'X' | b'B' | b'E' => {}
+            _ => return Ok(()),
         }
         let lane = lane(bytes, event);
-        if !binding.has_lane(lane) {
+        if lanes.len() < MAX_LANES && !lanes.contains(&lane) {
             return Ok(());
         }
         let start = time(part, bytes, event.ts);
         match (phase, start) {
-            (b'X', Some(start)) => binding.slice(lane, start, duration(bytes, event.dur), marks.kept(this)),
+            (b'X', Some(start)) => flows.slice(lane, start, duration(bytes, event.dur), marks.kept(this))?,
             (b'B', _) => {
                 // The first pass had room for them all.
                 let _ = stacks.begin(lane, Open { ordinal: this, start, words: None, bytes: 0 });
@@ -213,7 +223,7 @@ fn bind(plan: &Plan<'_>, part: &Part<'_>, mut binding: Binding, marks: &Marks, w
                 if let Some(open) = stacks.end(lane)
                     && let (Some(start), Some(end)) = (open.start, end)
                 {
-                    binding.slice(lane, start, end.saturating_sub(start).max(0), marks.kept(open.ordinal));
+                    flows.slice(lane, start, end.saturating_sub(start), marks.kept(open.ordinal))?;
                 }
             }
             _ => {}
@@ -222,28 +232,10 @@ fn bind(plan: &Plan<'_>, part: &Part<'_>, mut binding: Binding, marks: &Marks, w
     })?;
     for (lane, open) in stacks.rest() {
         if let Some(start) = open.start {
-            binding.slice(lane, start, ENDLESS, marks.kept(open.ordinal));
+            flows.slice(lane, start, ENDLESS, marks.kept(open.ordinal))?;
         }
     }
-    Ok(binding)
-}
-
-/// Adds the ends of flows that an event is or names.
-fn ends(plan: &Plan<'_>, part: &Part<'_>, bytes: &[u8], event: &Event, ordinal: u64, points: &mut Points) {
-    match event.phase(bytes) {
-        phase @ (b's' | b't' | b'f') => {
-            points.add(point(part, bytes, event, phase, ordinal, size::of(plan, part, bytes, event)));
-        }
-        b'X' | b'B' if !event.bind_id.is_empty() => points.add(Point {
-            flow: fingerprint(&[b"bind_id", event.bind_id.of(bytes)]),
-            lane: 0,
-            ts: None,
-            ordinal,
-            bytes: 0,
-            end: End::Slice,
-        }),
-        _ => {}
-    }
+    Ok(flows)
 }
 
 /// The first pass over one input.
@@ -253,7 +245,8 @@ struct Marker<'m, 'a> {
     judge: Judge<'m>,
     marks: Marks,
     share: Share,
-    points: Points,
+    /// Lanes on which flows have ends, or name 0 for those that slices name.
+    lanes: HashSet<u64, FixedState>,
     stacks: Stacks,
     groups: Groups,
     histogram: Option<&'m mut Histogram>,
@@ -285,9 +278,15 @@ impl Marker<'_, '_> {
             }
             return Ok(());
         }
-        ends(self.plan, self.part, bytes, event, ordinal, &mut self.points);
         if matches!(phase, b's' | b't' | b'f') {
+            // The second pass marks those that stay.
+            if self.lanes.len() < MAX_LANES {
+                self.lanes.insert(lane(bytes, event));
+            }
             return Ok(());
+        }
+        if !event.bind_id.is_empty() && self.lanes.len() < MAX_LANES {
+            self.lanes.insert(0);
         }
         let start = time(self.part, bytes, event.ts);
         let words = self.judge.words(bytes, event);

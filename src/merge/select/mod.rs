@@ -8,6 +8,7 @@ mod flows;
 mod mark;
 mod pairs;
 mod rules;
+mod sorter;
 mod watch;
 
 pub use rules::CutCounts;
@@ -57,12 +58,12 @@ pub(super) fn select(
         let origin = start.unwrap_or(0);
         rules.window = Some((origin.saturating_add(from), origin.saturating_add(to)));
     }
-    let points = (plan.options.limits.flow_ends / threads(count)).max(1);
+    let memory = plan.options.limits.sort_bytes / threads(count);
     if let Some(most) = selection.max_bytes {
         let total = crate::sync::Mutex::new(Histogram::default());
         let marks = each(count, &watch, &mut tell, |index| {
             let mut own = Histogram::default();
-            let marks = mark::mark(plan, &plan.parts[index], &rules, points, Some(&mut own), &watch)?;
+            let marks = mark::mark(plan, &plan.parts[index], &rules, memory, Some(&mut own), &watch)?;
             crate::sync::lock(&total).merge(&own);
             Ok(marks)
         })?;
@@ -80,7 +81,7 @@ pub(super) fn select(
         }
     }
     let marks =
-        each(count, &watch, &mut tell, |index| mark::mark(plan, &plan.parts[index], &rules, points, None, &watch))?;
+        each(count, &watch, &mut tell, |index| mark::mark(plan, &plan.parts[index], &rules, memory, None, &watch))?;
     Ok(Some(selected(selection, start, rules.floor, marks)))
 }
 

@@ -132,7 +132,7 @@ pub(super) struct Task {
     salvage: bool,
     event_bytes: usize,
     metadata_bytes: usize,
-    flow_ends: usize,
+    sort_bytes: usize,
     window_ns: Option<(i64, i64)>,
     categories: Vec<String>,
     min_duration_ns: u64,
@@ -170,7 +170,7 @@ impl Task {
             salvage: *salvage,
             event_bytes: limits.event_bytes,
             metadata_bytes: limits.metadata_bytes,
-            flow_ends: limits.flow_ends,
+            sort_bytes: limits.sort_bytes,
             window_ns: selection.window_ns,
             categories: selection.categories.clone(),
             min_duration_ns: selection.min_duration_ns,
@@ -196,7 +196,7 @@ impl Task {
             limits: Limits {
                 event_bytes: self.event_bytes,
                 metadata_bytes: self.metadata_bytes,
-                flow_ends: self.flow_ends,
+                sort_bytes: self.sort_bytes,
             },
             selection: Selection {
                 window_ns: self.window_ns,
