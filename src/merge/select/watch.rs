@@ -61,10 +61,12 @@ pub(in crate::merge) fn each<T: Send>(
     };
     std::thread::scope(|scope| {
         lock(&state).1 = threads(count);
+        let mut helpers = Vec::new();
         for _ in 0..threads(count) {
-            if std::thread::Builder::new().spawn_scoped(scope, run).is_err() {
+            match std::thread::Builder::new().spawn_scoped(scope, run) {
+                Ok(helper) => helpers.push(helper),
                 // A system that gives no thread gets the work from the calling one.
-                run();
+                Err(_) => run(),
             }
         }
         let mut held = lock(&state);
@@ -73,6 +75,11 @@ pub(in crate::merge) fn each<T: Send>(
             if !tell(watch.bytes.load(Ordering::Relaxed)) {
                 watch.cancelled.store(true, Ordering::Relaxed);
             }
+        }
+        drop(held);
+        for helper in helpers {
+            // What panics in a helper is contained where it happens.
+            let _ = helper.join();
         }
     });
     if watch.cancelled.load(Ordering::Relaxed) {
