@@ -209,6 +209,42 @@ inline T sized() {
 // Add `offsets_ns` to the timestamps of each input.
 #define TP_ALIGN_OFFSETS 3
 
+// GPU work can be collected: there is a driver, a device, and a CUPTI that answers.
+#define TP_GPU_STATE_READY 0
+
+// No NVIDIA driver: libcuda.so.1 is not to be found.
+#define TP_GPU_STATE_NO_DRIVER 1
+
+// The libcuda.so.1 that was found is the CUDA toolkit's stub for linking.
+#define TP_GPU_STATE_STUB_DRIVER 2
+
+// The driver sees no device.
+#define TP_GPU_STATE_NO_DEVICE 3
+
+// The parts of the driver do not fit one another, or not the device.
+#define TP_GPU_STATE_DRIVER_MISMATCH 4
+
+// This process was forked from one that had started CUDA, which does not work in the child.
+#define TP_GPU_STATE_FORKED 5
+
+// The system has not finished to start up its devices.
+#define TP_GPU_STATE_NOT_READY 6
+
+// The devices are there, but not for this process.
+#define TP_GPU_STATE_REFUSED 7
+
+// The driver failed in some other way.
+#define TP_GPU_STATE_DRIVER_FAILED 8
+
+// The devices work; libcupti, which tells what they do, is not to be found.
+#define TP_GPU_STATE_NO_CUPTI 9
+
+// libcupti was found and does not work.
+#define TP_GPU_STATE_CUPTI_FAILED 10
+
+// Not a platform that GPU work is collected on.
+#define TP_GPU_STATE_UNSUPPORTED 11
+
 // Events of one process, kept in memory until they are written. Opaque.
 //
 // Any thread may use a handle at any time, several at once too, except while it is being freed. NULL is valid in
@@ -624,6 +660,42 @@ typedef struct tp_merge_report {
     uint64_t complete_from_ns;
 } tp_merge_report;
 
+// Which files of CUDA's to use, and where else to look. Zero-filled with `size` set is the default: what the process
+// has loaded, NVIDIA's wheels beside loaded Python packages, conda, the system's loader, the toolkit. A file that is
+// not named here is taken from TP_LIBCUDA, TP_LIBCUDART or TP_LIBCUPTI in the environment, if set.
+typedef struct tp_gpu_libraries {
+    // `sizeof(tp_gpu_libraries)`.
+    size_t size;
+    // The driver's library; empty to look for it.
+    struct tp_str libcuda;
+    // The runtime's library; empty to look for it.
+    struct tp_str libcudart;
+    // CUPTI's library; empty to look for it.
+    struct tp_str libcupti;
+    // Folders that NVIDIA's wheels may be installed in, such as Python's site-packages: `search_path_count` texts.
+    const struct tp_str *search_paths;
+    // Number of folders.
+    size_t search_path_count;
+} tp_gpu_libraries;
+
+// What was found of GPUs, in numbers.
+typedef struct tp_gpu_facts {
+    // `sizeof(tp_gpu_facts)`, set by the caller.
+    size_t size;
+    // A `TP_GPU_STATE_` number.
+    int32_t state;
+    // What cuInit answered, 0 for success; -1 if it was not called.
+    int32_t driver_code;
+    // Devices that this process may use.
+    int32_t device_count;
+    // The newest CUDA that the driver supports: 12040 for 12.4. 0 for unknown.
+    int32_t driver_version;
+    // The CUDA runtime's version, likewise; 0 if there is none.
+    int32_t runtime_version;
+    // CUPTI's number of its interface, such as 22 or 130000; 0 if there is none.
+    int32_t cupti_version;
+} tp_gpu_facts;
+
 // Every function of the library. Append-only: members keep their place, and a consumer that was built with a newer
 // header checks `size` before it uses a member (`TP_HAS`). Each member is described at the function of its name.
 typedef struct tp_api {
@@ -730,6 +802,20 @@ typedef struct tp_api {
                             struct tp_str out_path,
                             const struct tp_merge_options *options,
                             struct tp_merge_report *report);
+    // `tp_gpu_info`
+    tp_status (*gpu_info)(const struct tp_gpu_libraries *libraries, struct tp_gpu_facts *out);
+    // `tp_gpu_info_text`
+    tp_status (*gpu_info_text)(const struct tp_gpu_libraries *libraries,
+                               char *buffer,
+                               size_t capacity,
+                               size_t *length_out);
+    // `tp_gpu_info_json`
+    tp_status (*gpu_info_json)(const struct tp_gpu_libraries *libraries,
+                               char *buffer,
+                               size_t capacity,
+                               size_t *length_out);
+    // `tp_trace_set_gpu_info`
+    tp_status (*trace_set_gpu_info)(struct tp_trace *trace, const struct tp_gpu_libraries *libraries);
 } tp_api;
 
 // It worked.
@@ -1023,6 +1109,44 @@ tp_status tp_merge_join(struct tp_str plan,
                         struct tp_str out_path,
                         const struct tp_merge_options *options,
                         struct tp_merge_report *report);
+// Looks for the driver, its devices, the runtime and CUPTI, and tells in numbers what there is. That there is none is
+// no failure: `state` says so.
+//
+// Loads and starts the driver if there is one, which takes up to seconds, and after which CUDA does not work in children
+// that the process forks. Nothing of this happens in any other call but tp_gpu_info_text, tp_gpu_info_json,
+// tp_trace_set_gpu_info and tp_gpu_start. Without a driver the answer takes about a millisecond.
+//
+// `libraries`: NULL for the defaults; read during the call only.
+// `out`: the caller sets its size; written on success.
+//
+// Any thread. `TP_STATUS_INVALID_ARGUMENT`.
+tp_status tp_gpu_info(const struct tp_gpu_libraries *libraries,
+                      struct tp_gpu_facts *out);
+
+// As tp_gpu_info, in lines of text for a person: what was found, from which files, and if GPU work cannot be collected,
+// why and what to do.
+//
+// `buffer`: gets the text, cut to `capacity` bytes with its terminator. May be NULL if `capacity` is 0.
+// `length_out`: gets the whole text's length without the terminator; may be NULL.
+//
+// Any thread. `TP_STATUS_INVALID_ARGUMENT`.
+tp_status tp_gpu_info_text(const struct tp_gpu_libraries *libraries,
+                           char *buffer,
+                           size_t capacity,
+                           size_t *length_out);
+
+// As tp_gpu_info_text, as one JSON object: `ready`, `state`, `reason`, `driver`, `runtime`, `cupti` (each with `path` and
+// `version`, or null), `devices` (each with the members of Kineto's `deviceProperties`, and `uuid`, `pci`), `warnings`.
+tp_status tp_gpu_info_json(const struct tp_gpu_libraries *libraries,
+                           char *buffer,
+                           size_t capacity,
+                           size_t *length_out);
+
+// As tp_gpu_info, and keeps what was found in the trace: `deviceProperties`, `cuda_driver_version`,
+// `cuda_runtime_version` and `cupti_version` of the torch format. tp_gpu_start does so too.
+//
+// Any thread. `TP_STATUS_INVALID_ARGUMENT`.
+tp_status tp_trace_set_gpu_info(struct tp_trace *trace, const struct tp_gpu_libraries *libraries);
 
 #ifdef __cplusplus
 }  // extern "C"

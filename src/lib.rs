@@ -16,6 +16,7 @@
 pub mod capi;
 mod error;
 mod export;
+pub mod gpu;
 pub mod merge;
 mod model;
 pub mod output;

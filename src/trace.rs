@@ -1,12 +1,14 @@
 //! The trace that callers fill and write.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::{Error, Result};
 use crate::export::{ClockInfo, ExportOptions, Exported, export};
 use crate::model::clock::{ClockAnchor, ClockDomain, monotonic_ns, realtime_ns};
 use crate::model::event::{Counter, GpuActivity, Instant, MemoryEvent, Op, Sample};
+use crate::model::gpu::GpuInfo;
 use crate::model::identity::RankWorld;
 use crate::model::span::Span;
 use crate::model::store::{Counts, Store};
@@ -135,6 +137,12 @@ impl Trace {
     /// Names the library that the ranks talk through: `distributedInfo.backend` in the torch format.
     pub fn set_backend(&self, backend: &str) {
         self.lock().backend = Some(backend.to_owned());
+    }
+
+    /// Tells the trace of the machine's GPUs: `deviceProperties` and the versions in the torch format. Starting a
+    /// collection does so too.
+    pub fn set_gpu_info(&self, info: GpuInfo) {
+        self.lock().gpu_info = Some(Arc::new(info));
     }
 
     /// Adds a top-level key of the document. `json` is any JSON value; a key set before is replaced, and so is what the

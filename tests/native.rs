@@ -217,6 +217,12 @@ fn newer_callers_work() {
 }
 
 #[test]
+fn gpus_are_asked_for_where_there_are_none() {
+    let (_, torch) = each_way(EVERY, Language::C("c11"), "tests/c/gpu.c");
+    assert_eq!(parse(&torch)["deviceProperties"], serde_json::json!([]));
+}
+
+#[test]
 fn a_panic_is_contained() {
     each_way(EVERY, Language::C("c11"), "tests/c/panic.c");
 }

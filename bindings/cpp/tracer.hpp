@@ -437,6 +437,61 @@ inline tp_write_options raw(const WriteOptions &given, Progress &progress) noexc
 
 } // namespace detail
 
+// Which files of CUDA's to use, and where else to look for them; see tp_gpu_libraries. Empty: look for it.
+struct GpuLibraries {
+    std::string_view libcuda, libcudart, libcupti;
+    std::vector<std::string> search_paths;
+};
+
+namespace detail {
+
+// A tp_gpu_libraries, and the texts that it points to.
+class Libraries {
+public:
+    explicit Libraries(const GpuLibraries &given) : raw_(TP_INIT(tp_gpu_libraries)) {
+        raw_.libcuda = str(given.libcuda);
+        raw_.libcudart = str(given.libcudart);
+        raw_.libcupti = str(given.libcupti);
+        for (const std::string &path : given.search_paths) paths_.push_back(str(path));
+        raw_.search_paths = paths_.data();
+        raw_.search_path_count = paths_.size();
+    }
+    Libraries(const Libraries &) = delete;
+    Libraries &operator=(const Libraries &) = delete;
+
+    const tp_gpu_libraries *raw() const noexcept { return &raw_; }
+
+private:
+    tp_gpu_libraries raw_;
+    std::vector<tp_str> paths_;
+};
+
+template <class Call>
+std::string told(Call call, const GpuLibraries &given) {
+    const Libraries libraries{given};
+    std::string text;
+    std::size_t length = 0;
+    // What there is may change in between, and with it the length.
+    while (call(libraries.raw(), &text[0], text.empty() ? 0 : text.size() + 1, &length) == TP_STATUS_OK &&
+           length > text.size())
+        text.resize(length);
+    text.resize(length < text.size() ? length : text.size());
+    return text;
+}
+
+} // namespace detail
+
+// What there is of GPUs, in numbers; see tp_gpu_info. Starts the driver if there is one.
+inline Status try_gpu_info(tp_gpu_facts &facts, const GpuLibraries &given = {}) {
+    const detail::Libraries libraries{given};
+    facts = TP_INIT(tp_gpu_facts);
+    return Status{tp_gpu_info(libraries.raw(), &facts)};
+}
+// The same in lines of text for a person; empty if the arguments cannot be used.
+inline std::string gpu_info_text(const GpuLibraries &given = {}) { return detail::told(tp_gpu_info_text, given); }
+// The same as one JSON object.
+inline std::string gpu_info_json(const GpuLibraries &given = {}) { return detail::told(tp_gpu_info_json, given); }
+
 // How a trace starts.
 struct TraceOptions {
     std::int32_t clock = TP_CLOCK_MONOTONIC;
@@ -505,6 +560,11 @@ public:
     Status try_set_metadata(std::string_view key, std::string_view json) noexcept {
         return Status{tp_trace_set_metadata(trace_, str(key), str(json))};
     }
+    // Keeps what there is of GPUs in the trace: `deviceProperties` and the versions of the torch format.
+    Status try_set_gpu_info(const GpuLibraries &given = {}) {
+        const detail::Libraries libraries{given};
+        return Status{tp_trace_set_gpu_info(trace_, libraries.raw())};
+    }
     Status try_counts(tp_counts &counts) const noexcept {
         counts = TP_INIT(tp_counts);
         return Status{tp_trace_counts(trace_, &counts)};
@@ -554,6 +614,7 @@ public:
     void set_rank(std::int64_t rank, std::int64_t world_size) { check(try_set_rank(rank, world_size)); }
     void set_backend(std::string_view name) { check(try_set_backend(name)); }
     void set_metadata(std::string_view key, std::string_view json) { check(try_set_metadata(key, json)); }
+    void set_gpu_info(const GpuLibraries &libraries = {}) { check(try_set_gpu_info(libraries)); }
     tp_counts counts() const {
         tp_counts counts;
         check(try_counts(counts));

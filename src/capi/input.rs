@@ -5,6 +5,7 @@ use std::mem::{MaybeUninit, size_of};
 use std::path::Path;
 use std::slice;
 
+use super::gpu::{tp_gpu_facts, tp_gpu_libraries};
 use super::merge::{tp_merge_options, tp_merge_report};
 use super::status::{Failure, TP_STATUS_UNSUPPORTED};
 use super::types::*;
@@ -47,6 +48,8 @@ sized! {
     tp_counts = 112,
     tp_merge_options = 96,
     tp_merge_report = 72,
+    tp_gpu_libraries = 72,
+    tp_gpu_facts = 32,
 }
 
 /// Copies a caller's struct into a zeroed one of this version: older callers leave the new members zero, newer ones

@@ -20,6 +20,8 @@ pub mod write;
 pub mod merge;
 pub mod split;
 
+pub mod gpu;
+
 pub mod table;
 
 mod fork;

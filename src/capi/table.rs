@@ -3,6 +3,7 @@
 use std::ffi::{c_char, c_void};
 
 use super::add::*;
+use super::gpu::*;
 use super::merge::*;
 use super::split::*;
 use super::status::{tp_status, tp_status_name};
@@ -136,6 +137,24 @@ pub struct tp_api {
         options: *const tp_merge_options,
         report: *mut tp_merge_report,
     ) -> tp_status,
+    /// `tp_gpu_info`
+    pub gpu_info: unsafe extern "C" fn(libraries: *const tp_gpu_libraries, out: *mut tp_gpu_facts) -> tp_status,
+    /// `tp_gpu_info_text`
+    pub gpu_info_text: unsafe extern "C" fn(
+        libraries: *const tp_gpu_libraries,
+        buffer: *mut c_char,
+        capacity: usize,
+        length_out: *mut usize,
+    ) -> tp_status,
+    /// `tp_gpu_info_json`
+    pub gpu_info_json: unsafe extern "C" fn(
+        libraries: *const tp_gpu_libraries,
+        buffer: *mut c_char,
+        capacity: usize,
+        length_out: *mut usize,
+    ) -> tp_status,
+    /// `tp_trace_set_gpu_info`
+    pub trace_set_gpu_info: unsafe extern "C" fn(trace: *mut tp_trace, libraries: *const tp_gpu_libraries) -> tp_status,
 }
 
 /// The table, found by name once the library is loaded: `dlsym(library, "tp_api_v1")`.
@@ -173,4 +192,8 @@ pub static tp_api_v1: tp_api = tp_api {
     merge_plan: tp_merge_plan,
     merge_fragment: tp_merge_fragment,
     merge_join: tp_merge_join,
+    gpu_info: tp_gpu_info,
+    gpu_info_text: tp_gpu_info_text,
+    gpu_info_json: tp_gpu_info_json,
+    trace_set_gpu_info: tp_trace_set_gpu_info,
 };

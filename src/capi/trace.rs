@@ -223,19 +223,27 @@ pub extern "C" fn tp_now_ns() -> i64 {
 /// A call that succeeds leaves the message alone. `buffer` may be NULL if `capacity` is 0. Any thread; never fails.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tp_last_error_message(buffer: *mut c_char, capacity: usize) -> usize {
-    let message = last();
+    // SAFETY: the caller vouches for the buffer.
+    unsafe { copy_out(&last(), buffer, capacity) }
+}
+
+/// Copies a text as snprintf does, and answers its whole length.
+///
+/// # Safety
+/// `buffer` is NULL or has room for `capacity` bytes.
+pub(super) unsafe fn copy_out(text: &str, buffer: *mut c_char, capacity: usize) -> usize {
     if !buffer.is_null() && capacity > 0 {
-        let mut fits = message.len().min(capacity - 1);
-        while !message.is_char_boundary(fits) {
+        let mut fits = text.len().min(capacity - 1);
+        while !text.is_char_boundary(fits) {
             fits -= 1;
         }
         // SAFETY: the caller vouches for `capacity` bytes, and `fits` plus the terminator are at most that.
         unsafe {
-            buffer.cast::<u8>().copy_from_nonoverlapping(message.as_ptr(), fits);
+            buffer.cast::<u8>().copy_from_nonoverlapping(text.as_ptr(), fits);
             buffer.add(fits).write(0);
         }
     }
-    message.len()
+    text.len()
 }
 
 const VERSION: &CStr = match CStr::from_bytes_with_nul(concat!(env!("CARGO_PKG_VERSION"), "\0").as_bytes()) {

@@ -6,6 +6,7 @@ use super::lanes::{CPU_PID, GPU_PID_BASE, Lane, Lanes};
 use super::overlap::Moves;
 use super::{ExportOptions, Format};
 use crate::model::clock::{ClockAnchor, ClockDomain};
+use crate::model::gpu::{GpuDevice, GpuLibrary};
 use crate::model::identity::RankWorld;
 use crate::model::record::{GpuRecord, OpRecord};
 use crate::model::snapshot::Snapshot;
@@ -115,7 +116,18 @@ impl<'a> Document<'a> {
         };
         let flag = |value: bool| move |out: &mut Vec<u8>| out.extend_from_slice(if value { b"true" } else { b"false" });
         pair("schemaVersion", &|out| out.push(b'1'));
-        pair("deviceProperties", &|out| out.extend_from_slice(b"[]"));
+        let gpu = self.snapshot.gpu_info.as_deref();
+        pair("deviceProperties", &|out| devices(out, gpu.map_or(&[], |gpu| &gpu.devices)));
+        let version = |library: &Option<GpuLibrary>| library.as_ref().map_or(0, |one| one.version);
+        for (key, version) in [
+            ("cupti_version", gpu.map_or(0, |gpu| version(&gpu.cupti))),
+            ("cuda_runtime_version", gpu.map_or(0, |gpu| version(&gpu.runtime))),
+            ("cuda_driver_version", gpu.map_or(0, |gpu| version(&gpu.driver))),
+        ] {
+            if version != 0 {
+                pair(key, &|out| json::integer(out, version));
+            }
+        }
         let RankWorld { rank, world_size } = self.snapshot.rank_world;
         if let Some(rank) = rank {
             pair("distributedInfo", &|out| {
@@ -196,6 +208,27 @@ impl<'a> Document<'a> {
         }
         out.extend_from_slice(b"}\n]}\n");
     }
+}
+
+/// `deviceProperties`, as Kineto writes it.
+fn devices(out: &mut Vec<u8>, devices: &[GpuDevice]) {
+    out.push(b'[');
+    for (index, device) in devices.iter().enumerate() {
+        out.extend_from_slice(if index == 0 { b"\n{\"id\": " } else { b",\n{\"id\": " as &[u8] });
+        json::integer(out, device.id);
+        out.extend_from_slice(b", \"name\": ");
+        json::string(out, &device.name);
+        out.extend_from_slice(b", \"totalGlobalMem\": ");
+        json::integer(out, device.total_memory);
+        for (key, value) in &device.figures {
+            out.extend_from_slice(b", ");
+            json::string(out, key);
+            out.extend_from_slice(b": ");
+            json::integer(out, *value);
+        }
+        out.push(b'}');
+    }
+    out.push(b']');
 }
 
 /// Writes `ph: M` events.

@@ -5,6 +5,7 @@ pub(crate) mod clock;
 pub(crate) mod dtype;
 pub(crate) mod event;
 pub(crate) mod extra;
+pub(crate) mod gpu;
 pub(crate) mod identity;
 pub(crate) mod intern;
 mod keys;

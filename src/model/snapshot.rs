@@ -1,9 +1,11 @@
 //! A trace as it was at one moment: what the exporter reads.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::event::Int;
 use super::extra::{GpuExtra, OpExtra};
+use super::gpu::GpuInfo;
 use super::identity::RankWorld;
 use super::intern::{NONE, Texts};
 use super::log::View;
@@ -38,6 +40,7 @@ pub(crate) struct Snapshot {
     pub(crate) backend: Option<String>,
     pub(crate) rank_world: RankWorld,
     pub(crate) metadata: Vec<(String, String)>,
+    pub(crate) gpu_info: Option<Arc<GpuInfo>>,
 }
 
 impl Snapshot {

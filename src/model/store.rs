@@ -1,9 +1,11 @@
 //! Everything a trace holds, and the calls that add to it.
 
 use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
 
 use super::event::{Arg, Counter, Dtypes, GpuActivity, Inputs, Instant, Int, MemoryEvent, Op, Sample, Text, Value};
 use super::extra::{GpuExtra, OpExtra};
+use super::gpu::GpuInfo;
 use super::identity::RankWorld;
 use super::intern::{Id, Interner, NONE};
 use super::keys::Keys;
@@ -116,6 +118,8 @@ pub(crate) struct Store {
     pub(crate) backend: Option<String>,
     pub(crate) rank_world: Option<RankWorld>,
     pub(crate) metadata: Vec<(String, String)>,
+    /// The machine's GPUs, if the trace was told of them.
+    pub(crate) gpu_info: Option<Arc<GpuInfo>>,
     recent_inputs: RecentInputs,
     bytes_scratch: Vec<u8>,
     ids_scratch: Vec<Id>,
@@ -148,6 +152,7 @@ impl Store {
             backend: None,
             rank_world: None,
             metadata: Vec::new(),
+            gpu_info: None,
             recent_inputs: RecentInputs::default(),
             bytes_scratch: Vec::new(),
             ids_scratch: Vec::new(),
@@ -501,6 +506,7 @@ impl Store {
             backend: self.backend.clone(),
             rank_world: self.rank_world.unwrap_or_else(RankWorld::from_env),
             metadata: self.metadata.clone(),
+            gpu_info: self.gpu_info.clone(),
         }
     }
 }

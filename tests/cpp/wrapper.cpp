@@ -164,6 +164,24 @@ static void merging(const std::string &path) {
     }
 }
 
+static void gpus(const std::string &path) {
+    tp::GpuLibraries libraries;
+    libraries.libcuda = "/nowhere/libcuda.so.1";
+    libraries.search_paths = {"/nowhere", "/elsewhere"};
+    tp_gpu_facts facts;
+    CHECK(tp::try_gpu_info(facts, libraries));
+    CHECK(facts.state == TP_GPU_STATE_NO_DRIVER && facts.device_count == 0);
+    CHECK(tp::gpu_info_text(libraries).find("/nowhere/libcuda.so.1") != std::string::npos);
+    const std::string json = tp::gpu_info_json(libraries);
+    CHECK(json.front() == '{' && json.back() == '}');
+    tp::Trace trace;
+    trace.set_gpu_info(libraries);
+    trace.write(path + ".gpu", {});
+    libraries.search_paths = {""};
+    CHECK(tp::try_gpu_info(facts, libraries).code() == TP_STATUS_INVALID_ARGUMENT);
+    CHECK(tp::gpu_info_text(libraries).empty());
+}
+
 static void threads() {
     tp::Trace trace;
     std::vector<std::thread> running;
@@ -186,5 +204,6 @@ int main(int argc, char **argv) {
     events(argv[1]);
     errors();
     merging(argv[1]);
+    gpus(argv[1]);
     threads();
 }

@@ -1,6 +1,7 @@
-//! The command: `tptrace merge`.
+//! The command: `tptrace merge`, `tptrace gpu`.
 #![forbid(unsafe_code)]
 
+mod gpu;
 mod merge;
 mod units;
 
@@ -19,6 +20,7 @@ struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     Merge(merge::Arguments),
+    Gpu(gpu::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -26,6 +28,7 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let result = match arguments.command {
         Command::Merge(arguments) => merge::run(arguments),
+        Command::Gpu(arguments) => return gpu::run(arguments),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

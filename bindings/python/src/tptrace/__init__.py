@@ -16,6 +16,7 @@ from ._errors import (
     TptraceError,
     UnsupportedError,
 )
+from ._gpu import GpuDevice, GpuInfo, GpuLibrary, gpu_info
 from ._library import lib as _lib
 from ._merge import MergeReport, MergeWarning, merge_distributed_traces, merge_traces
 from ._split import MergePlan, merge_fragment, merge_join, merge_plan, merge_survey
@@ -29,6 +30,9 @@ __all__ = [
     "ClosedError",
     "Counts",
     "ForkedError",
+    "GpuDevice",
+    "GpuInfo",
+    "GpuLibrary",
     "IOFailedError",
     "InternalError",
     "InvalidArgumentError",
@@ -43,6 +47,7 @@ __all__ = [
     "TptraceError",
     "UnsupportedError",
     "export_chrome_trace",
+    "gpu_info",
     "merge_distributed_traces",
     "merge_fragment",
     "merge_join",

@@ -282,6 +282,19 @@ class MergeReport(Sized):
     ]
 
 
+class GpuLibraries(Sized):
+    """tp_gpu_libraries"""
+
+    _fields_ = [
+        ("size", c_size_t),
+        ("libcuda", Str),
+        ("libcudart", Str),
+        ("libcupti", Str),
+        ("search_paths", POINTER(Str)),
+        ("search_path_count", c_size_t),
+    ]
+
+
 HANDLE = c_void_p
 
 PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
@@ -305,6 +318,9 @@ PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
     "tp_trace_add_instant": (c_int32, [HANDLE, POINTER(Instant)]),
     "tp_trace_write": (c_int32, [HANDLE, Str, POINTER(WriteOptions)]),
     "tp_trace_write_to": (c_int32, [HANDLE, OUTPUT, c_void_p, POINTER(WriteOptions)]),
+    "tp_gpu_info_text": (c_int32, [POINTER(GpuLibraries), POINTER(c_char), c_size_t, POINTER(c_size_t)]),
+    "tp_gpu_info_json": (c_int32, [POINTER(GpuLibraries), POINTER(c_char), c_size_t, POINTER(c_size_t)]),
+    "tp_trace_set_gpu_info": (c_int32, [HANDLE, POINTER(GpuLibraries)]),
     "tp_trace_merge": (c_int32, [POINTER(Str), c_size_t, Str, POINTER(MergeOptions), POINTER(MergeReport)]),
     "tp_merge_survey": (c_int32, [Str, POINTER(MergeOptions), MESSAGE, c_void_p]),
     "tp_merge_plan": (c_int32, [POINTER(Str), c_size_t, POINTER(MergeOptions), MESSAGE, c_void_p]),

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Any, BinaryIO, NamedTuple, Optional, Union
 
 from . import _library as c
-from . import _structs, _tuples
+from . import _gpu, _structs, _tuples
 from ._callbacks import Progress, Watched
 from ._errors import ClosedError
 from ._structs import Value
@@ -146,6 +146,18 @@ class Trace:
         document = json.dumps(value, allow_nan=False, ensure_ascii=False)
         with self._using() as handle:
             c.check(c.lib.tp_trace_set_metadata(handle, _structs.text("key", key), _structs.text("value", document)))
+
+    def set_gpu_info(
+        self,
+        *,
+        libcuda: Optional[Union[str, os.PathLike[str]]] = None,
+        libcudart: Optional[Union[str, os.PathLike[str]]] = None,
+        libcupti: Optional[Union[str, os.PathLike[str]]] = None,
+    ) -> None:
+        """Keeps what `gpu_info` finds in the trace: `deviceProperties` and the versions of the torch format."""
+        where = _gpu.libraries(libcuda, libcudart, libcupti)
+        with self._using() as handle:
+            c.check(c.lib.tp_trace_set_gpu_info(handle, where))
 
     def add_op(
         self,

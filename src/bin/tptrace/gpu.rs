@@ -1,0 +1,36 @@
+//! `tptrace gpu`
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use tptrace::gpu::{GpuLibraries, GpuState, info};
+
+/// Tells whether GPU work can be collected on this machine, and if not, why and what to do.
+///
+/// Ends with 0 if it can, and with 1 if not.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// One JSON object.
+    #[arg(long)]
+    json: bool,
+    /// The driver's library, instead of looking for it.
+    #[arg(long, value_name = "FILE")]
+    libcuda: Option<PathBuf>,
+    /// The runtime's library, instead of looking for it.
+    #[arg(long, value_name = "FILE")]
+    libcudart: Option<PathBuf>,
+    /// CUPTI's library, instead of looking for it.
+    #[arg(long, value_name = "FILE")]
+    libcupti: Option<PathBuf>,
+    /// A folder that NVIDIA's wheels may be installed in, such as a site-packages; may be given again.
+    #[arg(long, value_name = "FOLDER")]
+    search: Vec<PathBuf>,
+}
+
+pub(crate) fn run(arguments: Arguments) -> ExitCode {
+    let Arguments { json, libcuda, libcudart, libcupti, search } = arguments;
+    let found = info(&GpuLibraries { libcuda, libcudart, libcupti, search_paths: search });
+    println!("{}", if json { found.to_json() } else { found.to_text() });
+    if found.state == GpuState::Ready { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}

@@ -1,0 +1,43 @@
+//! What belongs to this process and not to a child that is forked from it.
+//!
+//! A child gets a fresh one: the locks of before may be held there by threads that it does not have.
+
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+
+/// The GPU's side of one process.
+#[derive(Debug)]
+pub(super) struct Process {
+    pid: u32,
+    /// A process that this one was forked from has called cuInit: CUDA does not work here.
+    pub(super) inherited: bool,
+    /// This process is about to call cuInit, or has.
+    pub(super) touched: AtomicBool,
+}
+
+static CURRENT: AtomicPtr<Process> = AtomicPtr::new(std::ptr::null_mut());
+
+impl Process {
+    /// That of the process which asks.
+    pub(super) fn current() -> &'static Process {
+        let pid = std::process::id();
+        let mut seen = CURRENT.load(Ordering::Acquire);
+        loop {
+            // SAFETY: what was stored here came from a box and is never freed.
+            let known = unsafe { seen.as_ref() };
+            if let Some(process) = known.filter(|process| process.pid == pid) {
+                return process;
+            }
+            let inherited = known.is_some_and(|of| of.inherited || of.touched.load(Ordering::Relaxed));
+            let fresh = Box::into_raw(Box::new(Process { pid, inherited, touched: AtomicBool::new(false) }));
+            match CURRENT.compare_exchange(seen, fresh, Ordering::AcqRel, Ordering::Acquire) {
+                // SAFETY: just made, and never freed from now on.
+                Ok(_) => return unsafe { &*fresh },
+                Err(other) => {
+                    // SAFETY: nobody else has seen it.
+                    drop(unsafe { Box::from_raw(fresh) });
+                    seen = other;
+                }
+            }
+        }
+    }
+}
