@@ -119,6 +119,12 @@ inline T sized() {
 // A CUDA driver call on an OS thread.
 #define TP_GPU_KIND_DRIVER 4
 
+// Time that collecting took, on a lane for that.
+#define TP_GPU_KIND_OVERHEAD 5
+
+// Waiting for a stream, an event or a context, on a lane beside the stream's; `copy_kind` is CUPTI's number for its type.
+#define TP_GPU_KIND_SYNC 6
+
 // `external_id` is set. (UINT64_MAX, CUPTI users' mark for "none", counts as not set even so.)
 #define TP_GPU_HAS_EXTERNAL_ID 1
 
@@ -244,6 +250,43 @@ inline T sized() {
 
 // Not a platform that GPU work is collected on.
 #define TP_GPU_STATE_UNSUPPORTED 11
+
+// Collect kernels.
+#define TP_GPU_COLLECT_KERNEL 1
+
+// Collect copies, those between devices among them.
+#define TP_GPU_COLLECT_MEMCPY 2
+
+// Collect fills.
+#define TP_GPU_COLLECT_MEMSET 4
+
+// Collect calls of the CUDA runtime.
+#define TP_GPU_COLLECT_RUNTIME 8
+
+// Collect calls of the CUDA driver.
+#define TP_GPU_COLLECT_DRIVER 16
+
+// Collect what the collecting costs.
+#define TP_GPU_COLLECT_OVERHEAD 32
+
+// Collect waits for streams, events and contexts.
+#define TP_GPU_COLLECT_SYNC 64
+
+// Collect which op made a call; see tp_gpu_push_op.
+#define TP_GPU_COLLECT_EXTERNAL 128
+
+// Collect ranges and marks of NVTX's. For those, NVTX_INJECTION64_PATH has to name the same libcupti when the process
+// starts.
+#define TP_GPU_COLLECT_MARKER 256
+
+// Also calls that are many and say little, such as cudaGetDevice, and all of the driver's.
+#define TP_GPU_ALL_CALLS 1
+
+// Do not wait for the GPU's work at the end; what still runs is missing.
+#define TP_GPU_NO_WAIT 2
+
+// Which GPU work to collect: bits.
+typedef struct GpuKinds GpuKinds;
 
 // Events of one process, kept in memory until they are written. Opaque.
 //
@@ -696,6 +739,88 @@ typedef struct tp_gpu_facts {
     int32_t cupti_version;
 } tp_gpu_facts;
 
+// How GPU work is collected. Zero-filled with `size` set is the default.
+typedef struct tp_gpu_options {
+    // `sizeof(tp_gpu_options)`.
+    size_t size;
+    // `TP_GPU_ALL_CALLS`, `TP_GPU_NO_WAIT` or 0.
+    uint32_t flags;
+    // `TP_GPU_COLLECT_` bits; 0 for all but markers.
+    uint32_t kinds;
+    // Bytes of one buffer, at least 4096; 0 for 4 MiB.
+    uint64_t buffer_bytes;
+    // Bytes of all buffers, at least two of them; 0 for 256 MiB. Records beyond are lost, and counted.
+    uint64_t cap_bytes;
+    // How long tp_gpu_stop may take, in milliseconds; 0 for 10000.
+    uint32_t stop_timeout_ms;
+    // Must be 0.
+    uint32_t reserved;
+    // Which files to use; may be NULL.
+    const struct tp_gpu_libraries *libraries;
+    // Told what is odd at the start; may be NULL.
+    tp_message_fn warn;
+    // Handed to `warn`.
+    void *warn_data;
+} tp_gpu_options;
+
+// What a collection of GPU work came to.
+typedef struct tp_gpu_report {
+    // `sizeof(tp_gpu_report)`, set by the caller.
+    size_t size;
+    // Collections that ended.
+    uint64_t collections;
+    // Kernels stored.
+    uint64_t kernels;
+    // Copies stored, those between devices among them.
+    uint64_t memcpys;
+    // Fills stored.
+    uint64_t memsets;
+    // Calls of the runtime stored.
+    uint64_t runtime_calls;
+    // Calls of the driver stored.
+    uint64_t driver_calls;
+    // Stretches of overhead stored.
+    uint64_t overheads;
+    // Synchronisations stored.
+    uint64_t syncs;
+    // Calls that an op is known to have made.
+    uint64_t links;
+    // Ranges and marks of NVTX's stored.
+    uint64_t markers;
+    // Calls left out, since they say little and are many: asking for the device, the last error, and the like.
+    uint64_t filtered;
+    // Records that CUPTI says it dropped.
+    uint64_t dropped;
+    // Times that CUPTI asked for a buffer and got none of use, since the cap was reached.
+    uint64_t refused_buffers;
+    // Buffers that CUPTI has not given back, with the records in them.
+    uint64_t kept_buffers;
+    // Buffers that came after the end of their collection, with the records in them.
+    uint64_t late_buffers;
+    // Records without times, left out.
+    uint64_t no_times;
+    // Records that end before they start; they got 1 ns.
+    uint64_t inverted_times;
+    // Records from outside the time of their collection, left out: their clock is not the one that CUPTI says it is.
+    uint64_t out_of_window;
+    // Records of kinds that were not asked for, left out.
+    uint64_t unasked;
+    // Records of kinds that are not known here, left out.
+    uint64_t unknown;
+    // Kernels without a name; they got one.
+    uint64_t unnamed;
+    // Buffers whose last record was cut, or that could not be read to their end.
+    uint64_t torn_buffers;
+    // Buffers read.
+    uint64_t buffers;
+    // How far the conversion of times may be off, in nanoseconds.
+    uint64_t clock_uncertainty_ns;
+    // How much the clocks of the collector and of the trace moved against each other, in nanoseconds.
+    uint64_t clock_drift_ns;
+    // Sentences that `warn` was told, or would have been, at start and end.
+    uint64_t warnings;
+} tp_gpu_report;
+
 // Every function of the library. Append-only: members keep their place, and a consumer that was built with a newer
 // header checks `size` before it uses a member (`TP_HAS`). Each member is described at the function of its name.
 typedef struct tp_api {
@@ -816,6 +941,17 @@ typedef struct tp_api {
                                size_t *length_out);
     // `tp_trace_set_gpu_info`
     tp_status (*trace_set_gpu_info)(struct tp_trace *trace, const struct tp_gpu_libraries *libraries);
+    // `tp_gpu_start`
+    tp_status (*gpu_start)(struct tp_trace *trace, const struct tp_gpu_options *options);
+    // `tp_gpu_stop`
+    tp_status (*gpu_stop)(struct tp_trace *trace,
+                          struct tp_gpu_report *report,
+                          tp_message_fn warn,
+                          void *warn_data);
+    // `tp_gpu_push_op`
+    tp_status (*gpu_push_op)(struct tp_trace *trace, uint64_t id);
+    // `tp_gpu_pop_op`
+    tp_status (*gpu_pop_op)(struct tp_trace *trace);
 } tp_api;
 
 // It worked.
@@ -853,6 +989,38 @@ typedef struct tp_api {
 
 // A defect of this library, contained: please report the message.
 #define TP_STATUS_INTERNAL 11
+
+// GPU work cannot be collected here: no driver, no device, or no CUPTI that works. The trace goes on with its CPU side.
+#define TP_STATUS_GPU_UNAVAILABLE 20
+
+// Another profiler collects GPU work, or another trace of this process.
+#define TP_STATUS_GPU_BUSY 21
+
+// The system does not permit to collect GPU work; the message says how to change that.
+#define TP_STATUS_GPU_PERMISSION 22
+
+// CUPTI failed in some other way.
+#define TP_STATUS_GPU_FAILED 23
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
 
 #ifdef __cplusplus
 extern "C" {
@@ -1147,6 +1315,50 @@ tp_status tp_gpu_info_json(const struct tp_gpu_libraries *libraries,
 //
 // Any thread. `TP_STATUS_INVALID_ARGUMENT`.
 tp_status tp_trace_set_gpu_info(struct tp_trace *trace, const struct tp_gpu_libraries *libraries);
+
+// Starts to collect what the GPU does into a trace: looks for the driver and CUPTI, loads and starts them. Work of all
+// threads is seen. The times are put on the trace's clock, which may not be TP_CLOCK_UNKNOWN.
+//
+// On failure the trace goes on with its CPU side, and the message says what to do. Until tp_gpu_stop no other profiler
+// can attach to this process's GPU work; freeing the trace ends the collection, and loses the rest of it.
+//
+// `options`: NULL for the defaults; read during the call only.
+//
+// Any thread. One trace of a process collects at a time. `TP_STATUS_GPU_UNAVAILABLE` (no driver, device or CUPTI),
+// `TP_STATUS_GPU_BUSY` (another profiler, or another trace), `TP_STATUS_GPU_PERMISSION`, `TP_STATUS_GPU_FAILED`,
+// `TP_STATUS_INVALID_ARGUMENT`.
+tp_status tp_gpu_start(struct tp_trace *trace,
+                       const struct tp_gpu_options *options);
+
+// Ends the collection into a trace: waits for the GPU, takes what it did until now, and tells what it came to. The
+// document has the same figures, summed up over the collections, under `tptrace.gpu`.
+//
+// Takes at most the time that the options allowed, and little more: what CUPTI has not handed over by then is lost, and
+// told. A new collection may start at once.
+//
+// `report`: the caller sets its size; written on success. May be NULL.
+// `warn`: told what is odd, in sentences; may be NULL.
+// `warn_data`: handed to `warn`.
+//
+// Any thread. `TP_STATUS_INVALID_ARGUMENT` if nothing is collected into this trace.
+tp_status tp_gpu_stop(struct tp_trace *trace,
+                      struct tp_gpu_report *report,
+                      tp_message_fn warn,
+                      void *warn_data);
+
+// Says that the CUDA calls of this thread come from the op of that id, until tp_gpu_pop_op: they and what they start are
+// linked to it. Ops may lie within one another; the innermost counts, and up to 64 are told apart. Costs some nanoseconds
+// while no GPU work is collected into this trace.
+//
+// Any thread, for itself. `TP_STATUS_UNAVAILABLE`, `TP_STATUS_FORKED`.
+tp_status tp_gpu_push_op(struct tp_trace *trace,
+                         uint64_t id);
+
+// Ends what the last tp_gpu_push_op of this thread began, also if the collection has ended since. Without one it does
+// nothing.
+//
+// Any thread, for itself. `TP_STATUS_UNAVAILABLE`, `TP_STATUS_FORKED`.
+tp_status tp_gpu_pop_op(struct tp_trace *trace);
 
 #ifdef __cplusplus
 }  // extern "C"

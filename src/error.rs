@@ -49,12 +49,33 @@ pub enum Error {
     /// The caller's progress callback asked to stop.
     #[error("cancelled by the progress callback")]
     Cancelled,
+    /// GPU work cannot be collected.
+    #[error("{message}")]
+    Gpu {
+        /// What stands against it.
+        failure: GpuFailure,
+        /// Why, and what to do.
+        message: String,
+    },
     /// Memory could not be had.
     #[error("out of memory: {0}")]
     OutOfMemory(String),
     /// A defect of this library: please report it.
     #[error("internal error (please report it): {0}")]
     Internal(String),
+}
+
+/// What stands against collecting GPU work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GpuFailure {
+    /// No driver, no device, or no CUPTI that works.
+    Unavailable,
+    /// Another profiler has it, or another trace of this process.
+    Busy,
+    /// The system does not permit it.
+    Permission,
+    /// The collector failed in some other way.
+    Failed,
 }
 
 impl Error {

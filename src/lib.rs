@@ -23,7 +23,7 @@ pub mod output;
 mod sync;
 mod trace;
 
-pub use error::{Error, Result};
+pub use error::{Error, GpuFailure, Result};
 pub use export::{ExportOptions, Exported, Format};
 pub use model::clock::{ClockAnchor, ClockDomain, monotonic_ns, realtime_ns};
 pub use model::dtype::dtype_name;

@@ -5,6 +5,8 @@
 //! instrumentation, and the sanitizer would not see its slow path synchronise.
 #![forbid(unsafe_code)]
 
+use std::time::Instant;
+
 #[cfg(not(tptrace_tsan))]
 mod locks {
     pub(crate) use std::sync::{Condvar, Mutex, MutexGuard};
@@ -54,3 +56,8 @@ mod locks {
 }
 
 pub(crate) use locks::{Condvar, Mutex, MutexGuard, lock, wait, wait_for};
+
+/// Waits no longer than until `deadline`.
+pub(crate) fn wait_until<'a, T>(condition: &Condvar, guard: MutexGuard<'a, T>, deadline: Instant) -> MutexGuard<'a, T> {
+    wait_for(condition, guard, deadline.saturating_duration_since(Instant::now()))
+}

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::error::{Error, Result};
 use crate::export::{ClockInfo, ExportOptions, Exported, export};
@@ -28,11 +28,39 @@ pub struct TraceOptions {
     pub clock: ClockDomain,
 }
 
+/// Called when a trace goes.
+pub(crate) type OnDrop = fn(&Arc<Shared>);
+
+/// What a collector of GPU work shares with its trace.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    store: Mutex<Store>,
+    /// GPU work is being collected into the store.
+    pub(crate) collecting: AtomicBool,
+    /// Ends the collection when the trace goes.
+    pub(crate) on_drop: Mutex<Option<OnDrop>>,
+}
+
+impl Shared {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Store> {
+        crate::sync::lock(&self.store)
+    }
+}
+
+impl Drop for Trace {
+    fn drop(&mut self) {
+        let ends = crate::sync::lock(&self.shared.on_drop).take();
+        if let Some(ends) = ends {
+            ends(&self.shared);
+        }
+    }
+}
+
 /// Events of one process, kept in memory until they are written. Any number of threads may add and write at once.
 #[derive(Debug)]
 pub struct Trace {
     clock: ClockInfo,
-    store: Mutex<Store>,
+    shared: Arc<Shared>,
     overlaps_moved: AtomicU64,
     overlaps_left: AtomicU64,
     flows_dropped: AtomicU64,
@@ -54,7 +82,11 @@ impl Trace {
         let base_ns = options.base_ns.unwrap_or_else(now);
         Self {
             clock: ClockInfo { base_ns, domain: options.clock, anchor: ClockAnchor::now() },
-            store: Mutex::new(Store::new(Span::new(base_ns))),
+            shared: Arc::new(Shared {
+                store: Mutex::new(Store::new(Span::new(base_ns))),
+                collecting: AtomicBool::new(false),
+                on_drop: Mutex::new(None),
+            }),
             overlaps_moved: AtomicU64::new(0),
             overlaps_left: AtomicU64::new(0),
             flows_dropped: AtomicU64::new(0),
@@ -67,7 +99,15 @@ impl Trace {
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, Store> {
-        crate::sync::lock(&self.store)
+        self.shared.lock()
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    pub(crate) fn clock_domain(&self) -> ClockDomain {
+        self.clock.domain
     }
 
     /// Adds an op and answers its id, which GPU activities name as their external id.

@@ -182,6 +182,8 @@ unsafe fn add_gpu(store: &mut Store, from: *const tp_gpu_activity) -> Result<(),
         TP_GPU_KIND_MEMSET => GpuKind::Memset,
         TP_GPU_KIND_RUNTIME => GpuKind::Runtime,
         TP_GPU_KIND_DRIVER => GpuKind::Driver,
+        TP_GPU_KIND_OVERHEAD => GpuKind::Overhead,
+        TP_GPU_KIND_SYNC => GpuKind::Sync,
         other => return refuse(store, format!("kind {other} is not a TP_GPU_KIND_ number")),
     };
     if gpu.flags >= TP_GPU_HAS_PRIORITY << 1 {
@@ -214,6 +216,7 @@ unsafe fn add_gpu(store: &mut Store, from: *const tp_gpu_activity) -> Result<(),
             graph_id: has(TP_GPU_HAS_GRAPH_ID).then_some(gpu.graph_id),
             graph_node_id: has(TP_GPU_HAS_GRAPH_NODE_ID).then_some(gpu.graph_node_id),
             priority: has(TP_GPU_HAS_PRIORITY).then_some(gpu.priority),
+            ..GpuDetails::default()
         },
         args: &args,
     })?)

@@ -1,4 +1,4 @@
-//! The GPU at run time.
+//! What there is of GPUs.
 
 use std::ffi::c_char;
 use std::path::PathBuf;

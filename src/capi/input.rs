@@ -5,6 +5,7 @@ use std::mem::{MaybeUninit, size_of};
 use std::path::Path;
 use std::slice;
 
+use super::collect::{tp_gpu_options, tp_gpu_report};
 use super::gpu::{tp_gpu_facts, tp_gpu_libraries};
 use super::merge::{tp_merge_options, tp_merge_report};
 use super::status::{Failure, TP_STATUS_UNSUPPORTED};
@@ -50,6 +51,8 @@ sized! {
     tp_merge_report = 72,
     tp_gpu_libraries = 72,
     tp_gpu_facts = 32,
+    tp_gpu_options = 64,
+    tp_gpu_report = 216,
 }
 
 /// Copies a caller's struct into a zeroed one of this version: older callers leave the new members zero, newer ones

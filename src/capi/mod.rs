@@ -22,6 +22,8 @@ pub mod split;
 
 pub mod gpu;
 
+pub mod collect;
+
 pub mod table;
 
 mod fork;

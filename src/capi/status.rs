@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::ffi::{CStr, c_char};
 
-use crate::Error;
+use crate::{Error, GpuFailure};
 
 /// What a call came to: one of the `TP_STATUS_` numbers. New numbers may be added; none is ever reused.
 pub type tp_status = i32;
@@ -32,6 +32,14 @@ pub const TP_STATUS_UNSUPPORTED: tp_status = 9;
 pub const TP_STATUS_FORKED: tp_status = 10;
 /// A defect of this library, contained: please report the message.
 pub const TP_STATUS_INTERNAL: tp_status = 11;
+/// GPU work cannot be collected here: no driver, no device, or no CUPTI that works. The trace goes on with its CPU side.
+pub const TP_STATUS_GPU_UNAVAILABLE: tp_status = 20;
+/// Another profiler collects GPU work, or another trace of this process.
+pub const TP_STATUS_GPU_BUSY: tp_status = 21;
+/// The system does not permit to collect GPU work; the message says how to change that.
+pub const TP_STATUS_GPU_PERMISSION: tp_status = 22;
+/// CUPTI failed in some other way.
+pub const TP_STATUS_GPU_FAILED: tp_status = 23;
 
 /// A status and its message, on the way out.
 #[derive(Debug)]
@@ -64,6 +72,10 @@ impl From<Error> for Failure {
             Error::Limit { .. } => TP_STATUS_LIMIT,
             Error::Callback(_) => TP_STATUS_CALLBACK,
             Error::Cancelled => TP_STATUS_CANCELLED,
+            Error::Gpu { failure: GpuFailure::Unavailable, .. } => TP_STATUS_GPU_UNAVAILABLE,
+            Error::Gpu { failure: GpuFailure::Busy, .. } => TP_STATUS_GPU_BUSY,
+            Error::Gpu { failure: GpuFailure::Permission, .. } => TP_STATUS_GPU_PERMISSION,
+            Error::Gpu { failure: GpuFailure::Failed, .. } => TP_STATUS_GPU_FAILED,
             Error::OutOfMemory(_) => TP_STATUS_OUT_OF_MEMORY,
             Error::Internal(_) => TP_STATUS_INTERNAL,
         };
@@ -104,6 +116,10 @@ pub(crate) fn name(status: tp_status) -> &'static CStr {
         TP_STATUS_UNSUPPORTED => c"unsupported",
         TP_STATUS_FORKED => c"created before a fork",
         TP_STATUS_INTERNAL => c"internal error",
+        TP_STATUS_GPU_UNAVAILABLE => c"GPU collection unavailable",
+        TP_STATUS_GPU_BUSY => c"GPU collection busy",
+        TP_STATUS_GPU_PERMISSION => c"GPU collection not permitted",
+        TP_STATUS_GPU_FAILED => c"GPU collection failed",
         _ => c"unknown status",
     }
 }

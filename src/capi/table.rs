@@ -3,6 +3,7 @@
 use std::ffi::{c_char, c_void};
 
 use super::add::*;
+use super::collect::*;
 use super::gpu::*;
 use super::merge::*;
 use super::split::*;
@@ -155,6 +156,19 @@ pub struct tp_api {
     ) -> tp_status,
     /// `tp_trace_set_gpu_info`
     pub trace_set_gpu_info: unsafe extern "C" fn(trace: *mut tp_trace, libraries: *const tp_gpu_libraries) -> tp_status,
+    /// `tp_gpu_start`
+    pub gpu_start: unsafe extern "C" fn(trace: *mut tp_trace, options: *const tp_gpu_options) -> tp_status,
+    /// `tp_gpu_stop`
+    pub gpu_stop: unsafe extern "C" fn(
+        trace: *mut tp_trace,
+        report: *mut tp_gpu_report,
+        warn: tp_message_fn,
+        warn_data: *mut c_void,
+    ) -> tp_status,
+    /// `tp_gpu_push_op`
+    pub gpu_push_op: unsafe extern "C" fn(trace: *mut tp_trace, id: u64) -> tp_status,
+    /// `tp_gpu_pop_op`
+    pub gpu_pop_op: unsafe extern "C" fn(trace: *mut tp_trace) -> tp_status,
 }
 
 /// The table, found by name once the library is loaded: `dlsym(library, "tp_api_v1")`.
@@ -196,4 +210,8 @@ pub static tp_api_v1: tp_api = tp_api {
     gpu_info_text: tp_gpu_info_text,
     gpu_info_json: tp_gpu_info_json,
     trace_set_gpu_info: tp_trace_set_gpu_info,
+    gpu_start: tp_gpu_start,
+    gpu_stop: tp_gpu_stop,
+    gpu_push_op: tp_gpu_push_op,
+    gpu_pop_op: tp_gpu_pop_op,
 };

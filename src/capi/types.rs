@@ -145,6 +145,10 @@ pub const TP_GPU_KIND_MEMSET: i32 = 2;
 pub const TP_GPU_KIND_RUNTIME: i32 = 3;
 /// A CUDA driver call on an OS thread.
 pub const TP_GPU_KIND_DRIVER: i32 = 4;
+/// Time that collecting took, on a lane for that.
+pub const TP_GPU_KIND_OVERHEAD: i32 = 5;
+/// Waiting for a stream, an event or a context, on a lane beside the stream's; `copy_kind` is CUPTI's number for its type.
+pub const TP_GPU_KIND_SYNC: i32 = 6;
 
 /// `external_id` is set. (UINT64_MAX, CUPTI users' mark for "none", counts as not set even so.)
 pub const TP_GPU_HAS_EXTERNAL_ID: u32 = 1;

@@ -1,11 +1,12 @@
 //! Everything that is settled before the first byte is written, and the document's head and tail.
 
-use super::flows::{FlowIds, Launches, OpIndex, draws_launches};
+use super::flows::{FlowIds, Launches, Links, OpIndex, draws_launches};
 use super::json::{self, Times};
 use super::lanes::{CPU_PID, GPU_PID_BASE, Lane, Lanes};
 use super::overlap::Moves;
 use super::{ExportOptions, Format};
 use crate::model::clock::{ClockAnchor, ClockDomain};
+use crate::model::event::Int;
 use crate::model::gpu::{GpuDevice, GpuLibrary};
 use crate::model::identity::RankWorld;
 use crate::model::record::{GpuRecord, OpRecord};
@@ -30,6 +31,7 @@ pub(super) struct Document<'a> {
     pub(super) times: Times,
     pub(super) op_index: OpIndex,
     pub(super) launches: Option<Launches>,
+    links: Links,
     /// `None`: the reference's ids, the correlation ids as they are.
     pub(super) flow_ids: Option<FlowIds>,
     pub(super) op_moves: Moves,
@@ -57,6 +59,7 @@ impl<'a> Document<'a> {
             lanes,
             times: Times { base: clock.base_ns, as_doubles: options.as_reference },
             op_index: OpIndex::new(snapshot),
+            links: Links::new(&snapshot.links),
             launches: draws_launches(options.format).then(|| Launches::new(&snapshot.gpu)),
             flow_ids: (!options.as_reference).then(|| FlowIds::new(&snapshot.gpu)),
             op_moves,
@@ -70,6 +73,15 @@ impl<'a> Document<'a> {
     #[inline]
     pub(super) fn is_torch(&self) -> bool {
         self.options.format == Format::Torch
+    }
+
+    /// The op that caused an activity, told by it or by its link. `hint` is where the last link was found.
+    #[inline]
+    pub(super) fn external_id(&self, gpu: &GpuRecord, hint: &mut usize) -> Option<Int> {
+        if !gpu.is(GpuRecord::LINKED) {
+            return gpu.external_id();
+        }
+        self.links.find(gpu.correlation, hint).map(Int::Unsigned)
     }
 
     #[inline]
@@ -151,8 +163,11 @@ impl<'a> Document<'a> {
 
     fn has_losses(&self) -> bool {
         let counts = &self.snapshot.counts;
+        let odd = self.snapshot.gpu_report.as_ref().is_some_and(|report| !report.warnings.is_empty());
         !self.options.as_reference
-            && (counts.dropped + counts.clamped + counts.repaired_texts + self.gpu_moves.left + self.op_moves.left > 0)
+            && (odd
+                || counts.dropped + counts.clamped + counts.repaired_texts + self.gpu_moves.left + self.op_moves.left
+                    > 0)
     }
 
     /// Our own part of the metadata: where the clock stands, and what was lost or changed.
@@ -164,7 +179,7 @@ impl<'a> Document<'a> {
                 "{{\"version\": \"{}\", \"clock\": {{\"domain\": \"{}\", \"base_ns\": {base_ns}, \
                  \"anchor_monotonic_ns\": {}, \"anchor_realtime_ns\": {}, \"uncertainty_ns\": {}}}, \
                  \"dropped\": {}, \"clamped\": {}, \"repaired_texts\": {}, \"overlaps_moved\": {}, \
-                 \"overlaps_left\": {}}}",
+                 \"overlaps_left\": {}",
                 env!("CARGO_PKG_VERSION"),
                 domain.name(),
                 anchor.monotonic_ns,
@@ -178,6 +193,21 @@ impl<'a> Document<'a> {
             )
             .as_bytes(),
         );
+        if let Some(report) = &self.snapshot.gpu_report {
+            out.extend_from_slice(b", \"gpu\": {");
+            for (name, number) in report.numbers() {
+                out.extend_from_slice(format!("\"{name}\": {number}, ").as_bytes());
+            }
+            out.extend_from_slice(b"\"warnings\": [");
+            for (index, warning) in report.warnings.iter().enumerate() {
+                if index > 0 {
+                    out.extend_from_slice(b", ");
+                }
+                json::string(out, warning);
+            }
+            out.extend_from_slice(b"]}");
+        }
+        out.push(b'}');
     }
 
     fn metadata_events(&self, out: &mut Vec<u8>) {

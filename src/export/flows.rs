@@ -5,7 +5,7 @@ use super::print::Printer;
 use super::{Format, json};
 use crate::model::event::Int;
 use crate::model::log::View;
-use crate::model::record::{GpuRecord, OpRecord};
+use crate::model::record::{GpuRecord, LinkRecord, OpRecord};
 use crate::model::snapshot::Snapshot;
 use crate::model::store::IdOrder;
 
@@ -159,6 +159,44 @@ fn sparse(calls: impl Iterator<Item = (u64, u32)>) -> Vec<(u64, u32)> {
     table
 }
 
+/// The ops of collected calls, by correlation id.
+#[derive(Debug)]
+pub(super) enum Links {
+    /// In the order of the ids, as one thread's calls come.
+    InOrder(View<LinkRecord>),
+    /// (correlation, external), by correlation; of equal ones the last.
+    Table(Vec<(u64, u64)>),
+}
+
+impl Links {
+    pub(super) fn new(links: &View<LinkRecord>) -> Self {
+        if links.iter().is_sorted_by(|(_, one), (_, next)| one.correlation < next.correlation) {
+            return Links::InOrder(links.clone());
+        }
+        let mut table: Vec<(u64, u64)> = links.iter().map(|(_, link)| (link.correlation, link.external)).collect();
+        // Stable: the last of equal ones stays last, and comes first once reversed.
+        table.sort_by_key(|link| link.0);
+        table.reverse();
+        table.dedup_by_key(|link| link.0);
+        table.reverse();
+        Links::Table(table)
+    }
+
+    /// `hint` is where the last one was found.
+    pub(super) fn find(&self, correlation: u64, hint: &mut usize) -> Option<u64> {
+        let (len, key_at): (usize, &dyn Fn(usize) -> u64) = match self {
+            Links::InOrder(links) => (links.len(), &|at| links.get(at).map_or(0, |link| link.correlation)),
+            Links::Table(table) => (table.len(), &|at| table[at].0),
+        };
+        let at = ascending(len, hint, key_at, correlation)?;
+        *hint = at;
+        match self {
+            Links::InOrder(links) => links.get(at).map(|link| link.external),
+            Links::Table(table) => Some(table[at].1),
+        }
+    }
+}
+
 /// Gives each flow an id of its own: the correlation id where only one flow has it.
 #[derive(Debug, Default)]
 pub(super) struct FlowIds {
@@ -172,7 +210,7 @@ impl FlowIds {
     pub(super) fn new(gpu: &View<GpuRecord>) -> Self {
         let ids = || {
             gpu.iter()
-                .filter(|(_, record)| !record.kind.is_api())
+                .filter(|(_, record)| record.kind.is_work())
                 .filter_map(|(_, record)| plain_id(record.correlation()))
         };
         let mut all = Vec::new();
@@ -205,13 +243,14 @@ impl Printer<'_> {
     /// The flow to one GPU activity, if anything is known to have caused it.
     pub(super) fn flow(&mut self, out: &mut Vec<u8>, index: u32, gpu: &GpuRecord) {
         let document = self.document;
-        if gpu.kind.is_api() {
+        if !gpu.kind.is_work() {
             return;
         }
-        let op = gpu
-            .op_id()
-            .and_then(|id| document.op_index.find(&document.snapshot.ops, id, &mut self.op_hint))
-            .map(|(index, op)| (op.start, document.op_lane(index, op)));
+        let op = match document.external_id(gpu, &mut self.link_hint) {
+            Some(Int::Unsigned(id)) => document.op_index.find(&document.snapshot.ops, id, &mut self.op_hint),
+            _ => None,
+        };
+        let op = op.map(|(index, op)| (op.start, document.op_lane(index, op)));
         let launch = document.launches.as_ref().and_then(|launches| {
             let index = launches.find(&document.snapshot.gpu, gpu.correlation, &mut self.launch_hint)?;
             let launch = document.snapshot.gpu.get(index as usize)?;

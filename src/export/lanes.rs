@@ -20,6 +20,8 @@ enum Key {
     Thread(u64),
     Api(u64),
     Stream { device: i64, stream: i64 },
+    Sync { device: i64, stream: i64 },
+    Overhead,
 }
 
 impl From<GpuLane> for Key {
@@ -27,6 +29,8 @@ impl From<GpuLane> for Key {
         match lane {
             GpuLane::Api { os_thread } => Key::Api(os_thread),
             GpuLane::Stream { device, stream } => Key::Stream { device, stream },
+            GpuLane::Sync { device, stream } => Key::Sync { device, stream },
+            GpuLane::Overhead => Key::Overhead,
         }
     }
 }
@@ -34,8 +38,8 @@ impl From<GpuLane> for Key {
 impl Key {
     fn pid(self) -> i64 {
         match self {
-            Key::Thread(_) | Key::Api(_) => CPU_PID,
-            Key::Stream { device, .. } => GPU_PID_BASE.saturating_add(device.max(0)),
+            Key::Thread(_) | Key::Api(_) | Key::Overhead => CPU_PID,
+            Key::Stream { device, .. } | Key::Sync { device, .. } => GPU_PID_BASE.saturating_add(device.max(0)),
         }
     }
 }
@@ -97,6 +101,9 @@ impl Lanes {
                     Key::Thread(id) => given(id).or_else(|| name_threads.then(|| format!("thread {id}"))),
                     Key::Api(id) => Some(given(id).unwrap_or_else(|| format!("thread {id}"))),
                     Key::Stream { stream, .. } => Some(format!("stream {stream}")),
+                    Key::Sync { stream: ..0, .. } => Some("context (sync)".to_owned()),
+                    Key::Sync { stream, .. } => Some(format!("stream {stream} (sync)")),
+                    Key::Overhead => Some("CUPTI overhead".to_owned()),
                 },
                 sort_index: tid,
             })

@@ -3,7 +3,7 @@
 use super::document::Document;
 use super::json;
 use super::lanes::Lane;
-use crate::model::event::{GpuKind, InstantScope, Int, OpKind};
+use crate::model::event::{GpuDetails, GpuKind, InstantScope, Int, OpKind};
 use crate::model::extra::GpuExtra;
 use crate::model::intern::{Id, NONE};
 use crate::model::pack::{self, Unpack};
@@ -20,6 +20,7 @@ pub(super) struct Printer<'a> {
     pub(super) document: &'a Document<'a>,
     pub(super) op_hint: usize,
     pub(super) launch_hint: usize,
+    pub(super) link_hint: usize,
     pub(super) flows_dropped: u64,
     inputs: Vec<(Id, Vec<u8>)>,
 }
@@ -27,7 +28,7 @@ pub(super) struct Printer<'a> {
 impl<'a> Printer<'a> {
     pub(super) fn new(document: &'a Document<'a>) -> Self {
         let inputs = vec![(NONE, Vec::new()); CACHE_SLOTS];
-        Self { document, op_hint: 0, launch_hint: 0, flows_dropped: 0, inputs }
+        Self { document, op_hint: 0, launch_hint: 0, link_hint: 0, flows_dropped: 0, inputs }
     }
 
     /// `,\n{"name":NAME,"cat":CAT,"ph":"X","ts":T,"dur":D,"pid":P,"tid":T,"args":{`
@@ -195,12 +196,14 @@ impl<'a> Printer<'a> {
             GpuKind::Memset => "gpu_memset",
             GpuKind::Runtime => "cuda_runtime",
             GpuKind::Driver => "cuda_driver",
+            GpuKind::Overhead => "overhead",
+            GpuKind::Sync => "cuda_sync",
         };
         self.open_slice(out, gpu.name, cat, (gpu.start, gpu.end), document.gpu_lane(index, gpu));
         let mut args = Args::new();
         args.key(out, "\"correlation\":");
         json::int(out, gpu.correlation());
-        if let Some(id) = gpu.external_id() {
+        if let Some(id) = document.external_id(gpu, &mut self.link_hint) {
             args.key(out, "\"External id\":");
             json::int(out, id);
         }
@@ -217,7 +220,11 @@ impl<'a> Printer<'a> {
             self.torch_gpu_args(out, &mut args, gpu, &extra);
         }
         if extra.details != NONE {
-            self.details(out, &mut args, extra.details);
+            let details = pack::unpack_details(document.snapshot.packed.bytes(extra.details));
+            self.details(out, &mut args, &details);
+            if document.is_torch() && gpu.kind == GpuKind::Kernel && gpu.is(GpuRecord::LINKED) {
+                self.occupancy(out, &mut args, gpu, &details);
+            }
         }
         self.free_args(out, &mut args, extra.args);
         out.extend_from_slice(b"}}");
@@ -226,7 +233,7 @@ impl<'a> Printer<'a> {
     /// What the readers of PyTorch's traces look for.
     fn torch_gpu_args(&self, out: &mut Vec<u8>, args: &mut Args, gpu: &GpuRecord, extra: &GpuExtra) {
         match self.document.snapshot.gpu_lanes.get(gpu.lane as usize) {
-            Some(&GpuLane::Stream { device, stream }) => {
+            Some(&(GpuLane::Stream { device, stream } | GpuLane::Sync { device, stream })) => {
                 args.key(out, "\"device\":");
                 json::integer(out, device);
                 args.key(out, "\"stream\":");
@@ -236,10 +243,10 @@ impl<'a> Printer<'a> {
                 args.key(out, "\"cbid\":");
                 json::integer(out, gpu.callback_id);
             }
-            None => {}
+            Some(GpuLane::Overhead) | None => {}
         }
         let duration = gpu.end.saturating_sub(gpu.start);
-        if let (Int::Unsigned(bytes @ 1..), 1.., false) = (extra.bytes, duration, gpu.kind.is_api()) {
+        if let (Int::Unsigned(bytes @ 1..), 1.., true) = (extra.bytes, duration, gpu.kind.is_work()) {
             args.key(out, "\"memory bandwidth (GB/s)\":");
             json::float(out, bytes as f64 / duration as f64);
         }
@@ -247,10 +254,30 @@ impl<'a> Printer<'a> {
             args.key(out, "\"value\":");
             json::integer(out, extra.value);
         }
+        if gpu.kind == GpuKind::Sync {
+            args.key(out, "\"cuda_sync_kind\":");
+            json::text(out, self.document.snapshot.texts.get(gpu.name));
+        }
     }
 
-    fn details(&self, out: &mut Vec<u8>, args: &mut Args, id: Id) {
-        let details = pack::unpack_details(self.document.snapshot.packed.bytes(id));
+    /// How a collected kernel fills its device, as Kineto tells it.
+    fn occupancy(&self, out: &mut Vec<u8>, args: &mut Args, gpu: &GpuRecord, details: &GpuDetails) {
+        let snapshot = self.document.snapshot;
+        let Some(&GpuLane::Stream { device, .. }) = snapshot.gpu_lanes.get(gpu.lane as usize) else { return };
+        let Some(device) = snapshot.gpu_info.as_ref().and_then(|info| info.device(device)) else { return };
+        let (Some(grid), Some(block)) = (details.grid, details.block) else { return };
+        if device.multiprocessors == 0 || device.warp_size == 0 {
+            return;
+        }
+        let count = |of: [u32; 3]| of.iter().map(|&n| f64::from(n)).product::<f64>();
+        let blocks = count(grid) / f64::from(device.multiprocessors);
+        args.key(out, "\"blocks per SM\":");
+        json::float(out, blocks);
+        args.key(out, "\"warps per SM\":");
+        json::float(out, blocks * (count(block) / f64::from(device.warp_size)));
+    }
+
+    fn details(&self, out: &mut Vec<u8>, args: &mut Args, details: &GpuDetails) {
         for (key, triple) in [("\"grid\":[", details.grid), ("\"block\":[", details.block)] {
             if let Some([x, y, z]) = triple {
                 args.key(out, key);
@@ -274,9 +301,37 @@ impl<'a> Printer<'a> {
                 json::integer(out, number);
             }
         }
-        if let Some(priority) = details.priority {
-            args.key(out, "\"priority\":");
-            json::integer(out, priority);
+        for (key, number) in [("\"priority\":", details.priority), ("\"cuda result\":", details.result)] {
+            if let Some(number) = number {
+                args.key(out, key);
+                json::integer(out, number);
+            }
+        }
+        self.rarer_details(out, args, details);
+    }
+
+    /// What few activities have, under Kineto's names.
+    fn rarer_details(&self, out: &mut Vec<u8>, args: &mut Args, details: &GpuDetails) {
+        let mut number = |key: &str, number: u32| {
+            args.key(out, key);
+            json::integer(out, number);
+        };
+        if let Some([channel, kind]) = details.channel {
+            number("\"channel\":", channel);
+            number("\"channel_type\":", kind);
+        }
+        if let Some([from, from_context, to, to_context]) = details.peer {
+            number("\"fromDevice\":", from);
+            number("\"fromContext\":", from_context);
+            number("\"toDevice\":", to);
+            number("\"toContext\":", to_context);
+        }
+        if let Some(event) = details.event {
+            number("\"wait_on_cuda_event_id\":", event);
+        }
+        if let Some([x, y, z]) = details.cluster {
+            args.key(out, "\"cluster\":");
+            out.extend_from_slice(format!("[{x},{y},{z}]").as_bytes());
         }
     }
 

@@ -3,7 +3,7 @@
 use std::ffi::c_int;
 
 use super::cupti::Cupti;
-use super::driver;
+use super::driver::{self, Driver};
 use super::library::functions;
 use super::search::{self, CUPTI, GpuLibraries, Mapped, RUNTIME};
 use crate::model::gpu::{GpuInfo, GpuLibrary, GpuState};
@@ -14,16 +14,23 @@ functions! {
     }
 }
 
+/// The parts that work, for a collector.
+#[derive(Debug)]
+pub(super) struct Parts {
+    pub(super) driver: Driver,
+    pub(super) cupti: Cupti,
+}
+
 /// Looks for everything, in the order in which it may be touched: CUPTI 13.2 overflows its stack on any call, even for
 /// its version, while the driver does not work.
-pub(super) fn discover(libraries: &GpuLibraries) -> GpuInfo {
+pub(super) fn discover(libraries: &GpuLibraries) -> (GpuInfo, Option<Parts>) {
     let mut info = GpuInfo::default();
     if cfg!(not(target_os = "linux")) {
         info.state = GpuState::Unsupported;
         info.reason = "tptrace collects GPU work on Linux only".to_owned();
-        return info;
+        return (info, None);
     }
-    let Some(_) = driver::start(libraries, &mut info) else { return info };
+    let Some(driver) = driver::start(libraries, &mut info) else { return (info, None) };
     let mapped = Mapped::now();
     let version = info.driver.as_ref().map_or(0, |driver| driver.version);
     let driver_major = version / 1000;
@@ -40,7 +47,7 @@ pub(super) fn discover(libraries: &GpuLibraries) -> GpuInfo {
             version % 1000 / 10
         ));
     }
-    info
+    (info, cupti.map(|cupti| Parts { driver, cupti }))
 }
 
 fn runtime(libraries: &GpuLibraries, mapped: &Mapped, major: i32) -> Option<GpuLibrary> {

@@ -1,12 +1,15 @@
 //! The driver: libcuda.
 
-use std::ffi::{CStr, OsStr, c_char, c_int};
+use std::ffi::{CStr, OsStr, c_char, c_int, c_void};
 use std::sync::atomic::Ordering;
 
 use super::library::{self, Loaded, functions};
 use super::process::Process;
 use super::search::{self, GpuLibraries};
 use crate::model::gpu::{GpuDevice, GpuInfo, GpuLibrary, GpuState};
+
+/// CUcontext
+pub(super) type Context = *mut c_void;
 
 functions! {
     /// The functions of libcuda that are used here. None but `init` and `version` may be called before `init` succeeded.
@@ -22,6 +25,12 @@ functions! {
         uuid_v2 = "cuDeviceGetUuid_v2": fn(*mut u8, c_int);
         uuid = "cuDeviceGetUuid": fn(*mut u8, c_int);
         error_name = "cuGetErrorName": fn(c_int, *mut *const c_char);
+        current_context = "cuCtxGetCurrent": fn(*mut Context);
+        set_current_context = "cuCtxSetCurrent": fn(Context);
+        synchronize = "cuCtxSynchronize": fn();
+        primary_state = "cuDevicePrimaryCtxGetState": fn(c_int, *mut u32, *mut c_int);
+        retain_primary = "cuDevicePrimaryCtxRetain": fn(*mut Context, c_int);
+        release_primary = "cuDevicePrimaryCtxRelease_v2": fn(c_int);
     }
 }
 
@@ -204,5 +213,60 @@ impl Driver {
             warp_size: number(10),
             figures: FIGURES.iter().filter_map(|&(figure, name)| Some((name, attribute(figure)?))).collect(),
         })
+    }
+
+    /// The context that is current on this thread, as a number; 0 for none.
+    pub(super) fn context(&self) -> usize {
+        let mut context = std::ptr::null_mut();
+        // SAFETY: cuInit succeeded; the place is ours.
+        let known = self.current_context.is_some_and(|call| unsafe { call(&raw mut context) } == 0);
+        if known { context as usize } else { 0 }
+    }
+
+    /// Waits for the work of `context` and of every device's primary context. For a thread that has no context of its
+    /// own to lose. Answers what failed.
+    pub(super) fn wait(&self, context: usize) -> Vec<String> {
+        let mut failures = Vec::new();
+        let (Some(set), Some(synchronize)) = (self.set_current_context, self.synchronize) else {
+            failures.push("the driver has no cuCtxSynchronize: work that is still running may be missing".to_owned());
+            return failures;
+        };
+        let mut wait = |context: Context| {
+            // SAFETY: cuInit succeeded, and the context is alive: its user is in a call of this library, or it is a
+            // primary one that is held for the moment.
+            let code = unsafe { if set(context) == 0 { synchronize() } else { 0 } };
+            // 4: the driver is shutting down with the process. 201, 709: the context is gone, and its work with it.
+            if !matches!(code, 0 | 4 | 201 | 709) {
+                let name = self.error(code);
+                failures.push(format!("waiting for the GPU failed with {code} ({name}): work may be missing"));
+            }
+        };
+        if context != 0 {
+            wait(context as Context);
+        }
+        if let (Some(state), Some(retain), Some(release)) =
+            (self.primary_state, self.retain_primary, self.release_primary)
+        {
+            let mut count = 0;
+            // SAFETY: cuInit succeeded; the places are ours. What is retained is released.
+            unsafe {
+                if (self.device_count)(&raw mut count) != 0 {
+                    count = 0;
+                }
+                for device in 0..count {
+                    let (mut flags, mut active, mut primary) = (0, 0, std::ptr::null_mut());
+                    if state(device, &raw mut flags, &raw mut active) == 0
+                        && active != 0
+                        && retain(&raw mut primary, device) == 0
+                    {
+                        wait(primary);
+                        release(device);
+                    }
+                }
+            }
+        }
+        // SAFETY: none is current from here on.
+        unsafe { set(std::ptr::null_mut()) };
+        failures
     }
 }

@@ -4,6 +4,11 @@
 
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
+use super::activity::CuptiCollector;
+use super::pool::Pool;
+use super::session::Slot;
+use crate::sync::Mutex;
+
 /// The GPU's side of one process.
 #[derive(Debug)]
 pub(super) struct Process {
@@ -12,6 +17,12 @@ pub(super) struct Process {
     pub(super) inherited: bool,
     /// This process is about to call cuInit, or has.
     pub(super) touched: AtomicBool,
+    /// The buffers that collectors fill.
+    pub(super) pool: Pool,
+    /// Who collects.
+    pub(super) slot: Mutex<Slot>,
+    /// One for each CUPTI that was used.
+    pub(super) collectors: Mutex<Vec<&'static CuptiCollector>>,
 }
 
 static CURRENT: AtomicPtr<Process> = AtomicPtr::new(std::ptr::null_mut());
@@ -28,7 +39,14 @@ impl Process {
                 return process;
             }
             let inherited = known.is_some_and(|of| of.inherited || of.touched.load(Ordering::Relaxed));
-            let fresh = Box::into_raw(Box::new(Process { pid, inherited, touched: AtomicBool::new(false) }));
+            let fresh = Box::into_raw(Box::new(Process {
+                pid,
+                inherited,
+                touched: AtomicBool::new(false),
+                pool: Pool::new(),
+                slot: Mutex::new(Slot::Idle),
+                collectors: Mutex::new(Vec::new()),
+            }));
             match CURRENT.compare_exchange(seen, fresh, Ordering::AcqRel, Ordering::Acquire) {
                 // SAFETY: just made, and never freed from now on.
                 Ok(_) => return unsafe { &*fresh },

@@ -121,12 +121,21 @@ pub enum GpuKind {
     Runtime,
     /// A CUDA driver call, on the lane of its OS thread.
     Driver,
+    /// Time that the collecting itself took, on a lane for that.
+    Overhead,
+    /// The CPU waiting for a stream, an event or a context, or a stream for an event, on a lane beside the stream's.
+    Sync,
 }
 
 impl GpuKind {
     /// True for calls on the CPU side.
     pub fn is_api(self) -> bool {
         matches!(self, GpuKind::Runtime | GpuKind::Driver)
+    }
+
+    /// True for what runs on a stream.
+    pub fn is_work(self) -> bool {
+        matches!(self, GpuKind::Kernel | GpuKind::Memcpy | GpuKind::Memset)
     }
 }
 
@@ -176,6 +185,24 @@ pub struct GpuDetails {
     pub graph_node_id: Option<u64>,
     /// The stream's priority.
     pub priority: Option<i32>,
+    /// The hardware channel and its type.
+    pub channel: Option<[u32; 2]>,
+    /// Blocks in a cluster.
+    pub cluster: Option<[u32; 3]>,
+    /// Of a copy between devices: device and context that it comes from, device and context that it goes to.
+    pub peer: Option<[u32; 4]>,
+    /// The CUDA event that is waited for.
+    pub event: Option<u32>,
+    /// What a call answered, if not success.
+    pub result: Option<i32>,
+}
+
+impl GpuDetails {
+    /// Whether there is something of what few activities have.
+    pub(crate) fn has_rare(&self) -> bool {
+        let Self { channel, cluster, peer, event, result, .. } = self;
+        channel.is_some() || cluster.is_some() || peer.is_some() || event.is_some() || result.is_some()
+    }
 }
 
 /// A kernel, copy or fill on a stream, or the CUDA call that caused it.
@@ -191,7 +218,7 @@ pub struct GpuActivity<'a> {
     pub end_ns: i64,
     /// The device's ordinal; a negative one shares the process of device 0.
     pub device: i64,
-    /// The stream's number.
+    /// The stream's number; -1 for none.
     pub stream: i64,
     /// Joins a call to what it caused. CUPTI's is 32 bits wide; -1 to 2^64-1 are taken.
     pub correlation_id: Int,
@@ -203,7 +230,7 @@ pub struct GpuActivity<'a> {
     pub callback_id: u32,
     /// Bytes copied or filled; 0 for none.
     pub bytes: Int,
-    /// CUPTI's number for the direction of a copy.
+    /// CUPTI's number for the direction of a copy, or for the type of a synchronisation.
     pub copy_kind: i64,
     /// The value of a fill.
     pub value: u32,

@@ -101,3 +101,139 @@ pub struct GpuInfo {
     /// What is odd and may spoil a collection.
     pub warnings: Vec<String>,
 }
+
+impl GpuInfo {
+    /// The device of that ordinal.
+    pub(crate) fn device(&self, id: i64) -> Option<&GpuDevice> {
+        self.devices.iter().find(|device| i64::from(device.id) == id)
+    }
+}
+
+/// What a collection of GPU work came to. Several of one trace add up.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct GpuReport {
+    /// Collections that ended.
+    pub collections: u64,
+    /// Kernels stored.
+    pub kernels: u64,
+    /// Copies stored, those between devices among them.
+    pub memcpys: u64,
+    /// Fills stored.
+    pub memsets: u64,
+    /// Calls of the runtime stored.
+    pub runtime_calls: u64,
+    /// Calls of the driver stored.
+    pub driver_calls: u64,
+    /// Stretches of overhead stored.
+    pub overheads: u64,
+    /// Synchronisations stored.
+    pub syncs: u64,
+    /// Calls that an op is known to have made.
+    pub links: u64,
+    /// Ranges and marks of NVTX's stored.
+    pub markers: u64,
+    /// Calls left out, since they say little and are many: asking for the device, the last error, and the like.
+    pub filtered: u64,
+    /// Records that CUPTI says it dropped.
+    pub dropped: u64,
+    /// Times that CUPTI asked for a buffer and got none of use, since the cap was reached.
+    pub refused_buffers: u64,
+    /// Buffers that CUPTI has not given back, with the records in them.
+    pub kept_buffers: u64,
+    /// Buffers that came after the end of their collection, with the records in them.
+    pub late_buffers: u64,
+    /// Records without times, left out.
+    pub no_times: u64,
+    /// Records that end before they start; they got 1 ns.
+    pub inverted_times: u64,
+    /// Records from outside the time of their collection, left out: their clock is not the one that CUPTI says it is.
+    pub out_of_window: u64,
+    /// Records of kinds that were not asked for, left out.
+    pub unasked: u64,
+    /// Records of kinds that are not known here, left out.
+    pub unknown: u64,
+    /// Kernels without a name; they got one.
+    pub unnamed: u64,
+    /// Buffers whose last record was cut, or that could not be read to their end.
+    pub torn_buffers: u64,
+    /// Buffers read.
+    pub buffers: u64,
+    /// How far the conversion of times may be off, in nanoseconds.
+    pub clock_uncertainty_ns: u64,
+    /// How much the clocks of the collector and of the trace moved against each other, in nanoseconds.
+    pub clock_drift_ns: u64,
+    /// What is odd, in sentences.
+    pub warnings: Vec<String>,
+}
+
+impl GpuReport {
+    /// The numbers, by their names in documents.
+    pub fn numbers(&self) -> [(&'static str, u64); 25] {
+        [
+            ("collections", self.collections),
+            ("kernels", self.kernels),
+            ("memcpys", self.memcpys),
+            ("memsets", self.memsets),
+            ("runtime_calls", self.runtime_calls),
+            ("driver_calls", self.driver_calls),
+            ("overheads", self.overheads),
+            ("syncs", self.syncs),
+            ("links", self.links),
+            ("markers", self.markers),
+            ("filtered", self.filtered),
+            ("dropped", self.dropped),
+            ("refused_buffers", self.refused_buffers),
+            ("kept_buffers", self.kept_buffers),
+            ("late_buffers", self.late_buffers),
+            ("no_times", self.no_times),
+            ("inverted_times", self.inverted_times),
+            ("out_of_window", self.out_of_window),
+            ("unasked", self.unasked),
+            ("unknown", self.unknown),
+            ("unnamed", self.unnamed),
+            ("torn_buffers", self.torn_buffers),
+            ("buffers", self.buffers),
+            ("clock_uncertainty_ns", self.clock_uncertainty_ns),
+            ("clock_drift_ns", self.clock_drift_ns),
+        ]
+    }
+
+    /// Adds what a later collection came to.
+    pub(crate) fn add(&mut self, later: &GpuReport) {
+        macro_rules! sum {
+            ($($member:ident),*) => {$( self.$member += later.$member; )*};
+        }
+        sum!(
+            collections,
+            kernels,
+            memcpys,
+            memsets,
+            runtime_calls,
+            driver_calls,
+            overheads,
+            syncs,
+            links,
+            markers,
+            filtered,
+            dropped,
+            refused_buffers,
+            kept_buffers,
+            late_buffers,
+            no_times,
+            inverted_times,
+            out_of_window,
+            unasked,
+            unknown,
+            unnamed,
+            torn_buffers,
+            buffers
+        );
+        self.clock_uncertainty_ns = self.clock_uncertainty_ns.max(later.clock_uncertainty_ns);
+        self.clock_drift_ns = self.clock_drift_ns.max(later.clock_drift_ns);
+        for warning in &later.warnings {
+            if !self.warnings.contains(warning) {
+                self.warnings.push(warning.clone());
+            }
+        }
+    }
+}

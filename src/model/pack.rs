@@ -139,6 +139,11 @@ const CONTEXT: u64 = 1 << 4;
 const GRAPH: u64 = 1 << 5;
 const NODE: u64 = 1 << 6;
 const PRIORITY: u64 = 1 << 7;
+const CHANNEL: u64 = 1 << 8;
+const CLUSTER: u64 = 1 << 9;
+const PEER: u64 = 1 << 10;
+const EVENT: u64 = 1 << 11;
+const RESULT: u64 = 1 << 12;
 
 /// Packs what is known of a GPU activity; nothing for nothing.
 pub(crate) fn details(out: &mut Vec<u8>, details: &GpuDetails) {
@@ -155,7 +160,12 @@ pub(crate) fn details(out: &mut Vec<u8>, details: &GpuDetails) {
             | bit(details.context.is_some(), CONTEXT)
             | bit(details.graph_id.is_some(), GRAPH)
             | bit(details.graph_node_id.is_some(), NODE)
-            | bit(details.priority.is_some(), PRIORITY),
+            | bit(details.priority.is_some(), PRIORITY)
+            | bit(details.channel.is_some(), CHANNEL)
+            | bit(details.cluster.is_some(), CLUSTER)
+            | bit(details.peer.is_some(), PEER)
+            | bit(details.event.is_some(), EVENT)
+            | bit(details.result.is_some(), RESULT),
     );
     for triple in [details.grid, details.block].into_iter().flatten() {
         triple.iter().for_each(|&n| put(out, u64::from(n)));
@@ -165,6 +175,11 @@ pub(crate) fn details(out: &mut Vec<u8>, details: &GpuDetails) {
     }
     details.graph_node_id.into_iter().for_each(|n| put(out, n));
     details.priority.into_iter().for_each(|n| put_signed(out, i64::from(n)));
+    details.channel.into_iter().flatten().for_each(|n| put(out, u64::from(n)));
+    details.cluster.into_iter().flatten().for_each(|n| put(out, u64::from(n)));
+    details.peer.into_iter().flatten().for_each(|n| put(out, u64::from(n)));
+    details.event.into_iter().for_each(|n| put(out, u64::from(n)));
+    details.result.into_iter().for_each(|n| put_signed(out, i64::from(n)));
 }
 
 /// The reverse of [`details`].
@@ -175,16 +190,23 @@ pub(crate) fn unpack_details(bytes: &[u8]) -> GpuDetails {
     let mut from = Unpack(bytes);
     let mask = from.number();
     let has = |bit| mask & bit != 0;
-    let triple = |from: &mut Unpack<'_>| [from.number() as u32, from.number() as u32, from.number() as u32];
+    fn numbers<const N: usize>(from: &mut Unpack<'_>) -> [u32; N] {
+        std::array::from_fn(|_| from.number() as u32)
+    }
     GpuDetails {
-        grid: has(GRID).then(|| triple(&mut from)),
-        block: has(BLOCK).then(|| triple(&mut from)),
+        grid: has(GRID).then(|| numbers(&mut from)),
+        block: has(BLOCK).then(|| numbers(&mut from)),
         registers_per_thread: has(REGISTERS).then(|| from.number() as u32),
         shared_memory: has(SHARED).then(|| from.number() as u32),
         context: has(CONTEXT).then(|| from.number() as u32),
         graph_id: has(GRAPH).then(|| from.number() as u32),
         graph_node_id: has(NODE).then(|| from.number()),
         priority: has(PRIORITY).then(|| from.signed() as i32),
+        channel: has(CHANNEL).then(|| numbers(&mut from)),
+        cluster: has(CLUSTER).then(|| numbers(&mut from)),
+        peer: has(PEER).then(|| numbers(&mut from)),
+        event: has(EVENT).then(|| from.number() as u32),
+        result: has(RESULT).then(|| from.signed() as i32),
     }
 }
 
@@ -216,6 +238,11 @@ mod tests {
             graph_id: Some(7),
             graph_node_id: Some(u64::MAX),
             priority: Some(-5),
+            channel: Some([11, 1]),
+            cluster: Some([2, 1, 1]),
+            peer: Some([0, 1, u32::MAX, 2]),
+            event: Some(17),
+            result: Some(-719),
         };
         for details in [all, GpuDetails { context: Some(0), ..Default::default() }, GpuDetails::default()] {
             let mut out = Vec::new();

@@ -40,15 +40,11 @@ impl GpuRecord {
     /// The number is negative: its 64 bits are those of an i64.
     pub(crate) const NEGATIVE_CORRELATION: u8 = 2;
     pub(crate) const NEGATIVE_EXTERNAL: u8 = 4;
+    /// Its external id, if any, is found by its correlation id among the links.
+    pub(crate) const LINKED: u8 = 8;
 
     pub(crate) fn is(&self, flag: u8) -> bool {
         self.flags & flag != 0
-    }
-
-    /// The id of the op that caused it, if it names one that an op can have.
-    pub(crate) fn op_id(&self) -> Option<u64> {
-        let usable = self.is(Self::HAS_EXTERNAL) && !self.is(Self::NEGATIVE_EXTERNAL) && !self.kind.is_api();
-        usable.then_some(self.external)
     }
 }
 
@@ -59,6 +55,17 @@ pub(crate) enum GpuLane {
     Api { os_thread: u64 },
     /// A stream of a device.
     Stream { device: i64, stream: i64 },
+    /// What waits for a stream of a device; -1 for the whole context.
+    Sync { device: i64, stream: i64 },
+    /// What collecting costs.
+    Overhead,
+}
+
+/// The op that was open when a call was made, by the call's correlation id.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LinkRecord {
+    pub(crate) correlation: u64,
+    pub(crate) external: u64,
 }
 
 #[derive(Debug, Clone, Copy)]

@@ -5,11 +5,13 @@ use std::sync::Arc;
 
 use super::event::Int;
 use super::extra::{GpuExtra, OpExtra};
-use super::gpu::GpuInfo;
+use super::gpu::{GpuInfo, GpuReport};
 use super::identity::RankWorld;
 use super::intern::{NONE, Texts};
 use super::log::View;
-use super::record::{CounterRecord, GpuLane, GpuRecord, InstantRecord, MemoryRecord, OpRecord, SampleRecord};
+use super::record::{
+    CounterRecord, GpuLane, GpuRecord, InstantRecord, LinkRecord, MemoryRecord, OpRecord, SampleRecord,
+};
 use super::span::Span;
 use super::store::{Counts, IdOrder};
 
@@ -19,6 +21,7 @@ pub(crate) struct Snapshot {
     pub(crate) packed: Texts,
     pub(crate) ops: View<OpRecord>,
     pub(crate) gpu: View<GpuRecord>,
+    pub(crate) links: View<LinkRecord>,
     pub(crate) memory: View<MemoryRecord>,
     pub(crate) samples: View<SampleRecord>,
     pub(crate) counters: View<CounterRecord>,
@@ -41,6 +44,7 @@ pub(crate) struct Snapshot {
     pub(crate) rank_world: RankWorld,
     pub(crate) metadata: Vec<(String, String)>,
     pub(crate) gpu_info: Option<Arc<GpuInfo>>,
+    pub(crate) gpu_report: Option<GpuReport>,
 }
 
 impl Snapshot {

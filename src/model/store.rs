@@ -3,16 +3,20 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-use super::event::{Arg, Counter, Dtypes, GpuActivity, Inputs, Instant, Int, MemoryEvent, Op, Sample, Text, Value};
+use super::event::{
+    Arg, Counter, Dtypes, GpuActivity, GpuKind, Inputs, Instant, Int, MemoryEvent, Op, Sample, Text, Value,
+};
 use super::extra::{GpuExtra, OpExtra};
-use super::gpu::GpuInfo;
+use super::gpu::{GpuInfo, GpuReport};
 use super::identity::RankWorld;
 use super::intern::{Id, Interner, NONE};
 use super::keys::Keys;
 use super::log::Log;
 use super::pack;
 use super::recent::RecentInputs;
-use super::record::{CounterRecord, GpuLane, GpuRecord, InstantRecord, MemoryRecord, OpRecord, SampleRecord};
+use super::record::{
+    CounterRecord, GpuLane, GpuRecord, InstantRecord, LinkRecord, MemoryRecord, OpRecord, SampleRecord,
+};
 use super::snapshot::Snapshot;
 use super::span::Span;
 use crate::error::{Error, Result};
@@ -89,6 +93,19 @@ const GPU_ARGS: &[&str] = &[
     "graph node id",
     "priority",
 ];
+/// The same of activities that have what few have; of the others, callers may use these names.
+const RARE_GPU_ARGS: &[&str] = &[
+    "channel",
+    "channel_type",
+    "cluster",
+    "fromDevice",
+    "fromContext",
+    "toDevice",
+    "toContext",
+    "cuda_sync_kind",
+    "wait_on_cuda_event_id",
+    "cuda result",
+];
 const SAMPLE_ARGS: &[&str] = &["stack"];
 const MEMORY_ARGS: &[&str] = &["Bytes", "Allocation Type", "Device", "Addr", "Device Type", "Device Id"];
 
@@ -98,6 +115,7 @@ pub(crate) struct Store {
     packed: Interner,
     ops: Log<OpRecord>,
     gpu: Log<GpuRecord>,
+    links: Log<LinkRecord>,
     memory: Log<MemoryRecord>,
     samples: Log<SampleRecord>,
     counters: Log<CounterRecord>,
@@ -120,6 +138,8 @@ pub(crate) struct Store {
     pub(crate) metadata: Vec<(String, String)>,
     /// The machine's GPUs, if the trace was told of them.
     pub(crate) gpu_info: Option<Arc<GpuInfo>>,
+    /// What collecting GPU work came to, if it was done.
+    pub(crate) gpu_report: Option<GpuReport>,
     recent_inputs: RecentInputs,
     bytes_scratch: Vec<u8>,
     ids_scratch: Vec<Id>,
@@ -132,6 +152,7 @@ impl Store {
             packed: Interner::default(),
             ops: Log::default(),
             gpu: Log::default(),
+            links: Log::default(),
             memory: Log::default(),
             samples: Log::default(),
             counters: Log::default(),
@@ -153,6 +174,7 @@ impl Store {
             rank_world: None,
             metadata: Vec::new(),
             gpu_info: None,
+            gpu_report: None,
             recent_inputs: RecentInputs::default(),
             bytes_scratch: Vec::new(),
             ids_scratch: Vec::new(),
@@ -334,11 +356,24 @@ impl Store {
     /// Adds one GPU activity.
     #[inline]
     pub(crate) fn add_gpu(&mut self, gpu: &GpuActivity<'_>) -> Result<()> {
-        let added = self.try_add_gpu(gpu);
+        let added = self.try_add_gpu(gpu, 0);
         self.counted(added)
     }
 
-    fn try_add_gpu(&mut self, gpu: &GpuActivity<'_>) -> Result<()> {
+    /// Adds a GPU activity whose op is told by a link, which may come later.
+    #[inline]
+    pub(crate) fn add_collected(&mut self, gpu: &GpuActivity<'_>) -> Result<()> {
+        let added = self.try_add_gpu(gpu, GpuRecord::LINKED);
+        self.counted(added)
+    }
+
+    /// Says which op was open when the call of that correlation id was made.
+    pub(crate) fn add_link(&mut self, correlation: u64, external: u64) {
+        self.links.push(LinkRecord { correlation, external });
+    }
+
+    #[inline]
+    fn try_add_gpu(&mut self, gpu: &GpuActivity<'_>, mut flags: u8) -> Result<()> {
         if self.gpu.len() as u64 >= u64::from(u32::MAX) {
             return Err(full("GPU activities"));
         }
@@ -347,15 +382,21 @@ impl Store {
             pack::details(out, &gpu.details);
             Ok(())
         })?;
-        let args = self.args(gpu.args, GPU_ARGS)?;
+        let args = match (gpu.args.is_empty(), gpu.kind == GpuKind::Sync || gpu.details.has_rare()) {
+            (true, _) => NONE,
+            (false, false) => self.args(gpu.args, GPU_ARGS)?,
+            (false, true) => self.args(gpu.args, &[GPU_ARGS, RARE_GPU_ARGS].concat())?,
+        };
         let extra = GpuExtra { bytes: gpu.bytes, copy_kind: gpu.copy_kind, value: gpu.value, details, args };
         let extra = self.pack_extra(args == NONE, |out| extra.pack(out))?;
-        let lane = if gpu.kind.is_api() {
-            GpuLane::Api { os_thread: gpu.os_thread }
-        } else {
-            GpuLane::Stream { device: gpu.device, stream: gpu.stream }
+        let lane = match gpu.kind {
+            GpuKind::Runtime | GpuKind::Driver => GpuLane::Api { os_thread: gpu.os_thread },
+            GpuKind::Kernel | GpuKind::Memcpy | GpuKind::Memset => {
+                GpuLane::Stream { device: gpu.device, stream: gpu.stream }
+            }
+            GpuKind::Sync => GpuLane::Sync { device: gpu.device, stream: gpu.stream },
+            GpuKind::Overhead => GpuLane::Overhead,
         };
-        let mut flags = 0;
         let mut bits = |value: Int, negative: u8| match value {
             Int::Unsigned(value) => value,
             Int::Negative(value) => {
@@ -469,6 +510,7 @@ impl Store {
             + self.packed.bytes()
             + self.ops.bytes()
             + self.gpu.bytes()
+            + self.links.bytes()
             + self.memory.bytes()
             + self.samples.bytes()
             + self.counters.bytes()
@@ -487,6 +529,7 @@ impl Store {
             packed: self.packed.view(),
             ops: self.ops.view(),
             gpu: self.gpu.view(),
+            links: self.links.view(),
             memory: self.memory.view(),
             samples: self.samples.view(),
             counters: self.counters.view(),
@@ -507,6 +550,7 @@ impl Store {
             rank_world: self.rank_world.unwrap_or_else(RankWorld::from_env),
             metadata: self.metadata.clone(),
             gpu_info: self.gpu_info.clone(),
+            gpu_report: self.gpu_report.clone(),
         }
     }
 }

@@ -111,8 +111,8 @@ static void bad_structs(tp_trace *trace) {
     (void)dim;
 
     tp_gpu_activity gpu = TP_INIT(tp_gpu_activity);
-    gpu.kind = 5;
-    CHECK_FAILS(tp_trace_add_gpu(trace, &gpu), TP_STATUS_INVALID_ARGUMENT, "kind 5");
+    gpu.kind = 7;
+    CHECK_FAILS(tp_trace_add_gpu(trace, &gpu), TP_STATUS_INVALID_ARGUMENT, "kind 7");
     tp_gpu_activity gpus[3] = {TP_INIT(tp_gpu_activity), TP_INIT(tp_gpu_activity), TP_INIT(tp_gpu_activity)};
     gpus[2].kind = -7;
     CHECK_FAILS(tp_trace_add_gpus(trace, gpus, 3, sizeof gpus[0]), TP_STATUS_INVALID_ARGUMENT, "GPU activity 2: kind -7");

@@ -91,3 +91,9 @@ pub(crate) fn program(source: &str, target: PathBuf) -> PathBuf {
         .args(["-ltptrace", "-pthread", &format!("-Wl,-rpath,{}", folder.display())]));
     target
 }
+
+/// CUPTI compiled with these flags.
+pub(crate) fn cupti_with(name: &str, flags: &[&str]) -> PathBuf {
+    let flags: Vec<String> = flags.iter().map(|&flag| flag.to_owned()).collect();
+    library(&format!("cupti-{name}"), "libcupti.so", "cupti.c", &flags)
+}
