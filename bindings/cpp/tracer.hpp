@@ -492,6 +492,18 @@ inline std::string gpu_info_text(const GpuLibraries &given = {}) { return detail
 // The same as one JSON object.
 inline std::string gpu_info_json(const GpuLibraries &given = {}) { return detail::told(tp_gpu_info_json, given); }
 
+// How GPU work is collected; see tp_gpu_options.
+struct GpuOptions {
+    std::uint32_t kinds = 0; // TP_GPU_COLLECT_ bits; 0: all but markers
+    bool all_calls = false;  // also calls that are many and say little
+    bool wait = true;        // wait for the GPU's work at the end
+    std::uint64_t buffer_bytes = 0, cap_bytes = 0; // 0: 4 MiB and 256 MiB
+    std::uint32_t stop_timeout_ms = 0;             // 0: 10 s
+    GpuLibraries libraries;
+    // Told what is odd, at the start, on the calling thread.
+    std::function<void(std::string_view)> warn;
+};
+
 // How a trace starts.
 struct TraceOptions {
     std::int32_t clock = TP_CLOCK_MONOTONIC;
@@ -565,6 +577,37 @@ public:
         const detail::Libraries libraries{given};
         return Status{tp_trace_set_gpu_info(trace_, libraries.raw())};
     }
+    // Starts to collect what the GPU does, for all threads, until it is stopped; see tp_gpu_start. What `warn` throws comes
+    // out of this call, with the collection running.
+    Status try_gpu_start(const GpuOptions &given = {}) {
+        const detail::Libraries libraries{given.libraries};
+        const std::function<bool(std::string_view)> tell = [&](std::string_view text) { return given.warn(text), true; };
+        detail::Shield<std::function<bool(std::string_view)>> warn{tell};
+        tp_gpu_options options = TP_INIT(tp_gpu_options);
+        options.flags = (given.all_calls ? TP_GPU_ALL_CALLS : 0u) | (given.wait ? 0u : TP_GPU_NO_WAIT);
+        options.kinds = given.kinds;
+        options.buffer_bytes = given.buffer_bytes;
+        options.cap_bytes = given.cap_bytes;
+        options.stop_timeout_ms = given.stop_timeout_ms;
+        options.libraries = libraries.raw();
+        if (given.warn) {
+            options.warn = [](tp_str message, void *data) {
+                (*static_cast<decltype(warn) *>(data))(std::string_view(message.ptr, message.len));
+            };
+            options.warn_data = &warn;
+        }
+        const tp_status code = tp_gpu_start(trace_, &options);
+        warn.rethrow();
+        return Status{code};
+    }
+    // Ends the collection; see tp_gpu_stop. `warnings` gets what is odd, in sentences.
+    Status try_gpu_stop(tp_gpu_report *report = nullptr, std::vector<std::string> *warnings = nullptr) {
+        const auto keep = [](tp_str message, void *data) {
+            static_cast<std::vector<std::string> *>(data)->emplace_back(message.ptr, message.len);
+        };
+        if (report != nullptr) *report = TP_INIT(tp_gpu_report);
+        return Status{tp_gpu_stop(trace_, report, warnings != nullptr ? +keep : nullptr, warnings)};
+    }
     Status try_counts(tp_counts &counts) const noexcept {
         counts = TP_INIT(tp_counts);
         return Status{tp_trace_counts(trace_, &counts)};
@@ -615,6 +658,12 @@ public:
     void set_backend(std::string_view name) { check(try_set_backend(name)); }
     void set_metadata(std::string_view key, std::string_view json) { check(try_set_metadata(key, json)); }
     void set_gpu_info(const GpuLibraries &libraries = {}) { check(try_set_gpu_info(libraries)); }
+    void gpu_start(const GpuOptions &options = {}) { check(try_gpu_start(options)); }
+    tp_gpu_report gpu_stop(std::vector<std::string> *warnings = nullptr) {
+        tp_gpu_report report;
+        check(try_gpu_stop(&report, warnings));
+        return report;
+    }
     tp_counts counts() const {
         tp_counts counts;
         check(try_counts(counts));
@@ -649,6 +698,22 @@ private:
 #endif
 
     tp_trace *trace_ = nullptr;
+};
+
+// Says that the CUDA calls of this thread come from the op of that id, as long as this object lives.
+class GpuOp {
+public:
+    GpuOp(const Trace &trace, std::uint64_t id) noexcept : trace_(trace.get()) {
+        if (tp_gpu_push_op(trace_, id) != TP_STATUS_OK) trace_ = nullptr;
+    }
+    ~GpuOp() {
+        if (trace_ != nullptr) tp_gpu_pop_op(trace_);
+    }
+    GpuOp(const GpuOp &) = delete;
+    GpuOp &operator=(const GpuOp &) = delete;
+
+private:
+    tp_trace *trace_;
 };
 
 // How files are merged.

@@ -177,6 +177,14 @@ static void gpus(const std::string &path) {
     tp::Trace trace;
     trace.set_gpu_info(libraries);
     trace.write(path + ".gpu", {});
+    tp::GpuOptions options;
+    options.libraries = libraries;
+    options.kinds = TP_GPU_COLLECT_KERNEL;
+    options.warn = [](std::string_view) { throw std::logic_error("not called"); };
+    CHECK(trace.try_gpu_start(options).code() == TP_STATUS_GPU_UNAVAILABLE);
+    std::vector<std::string> warnings;
+    CHECK(trace.try_gpu_stop(nullptr, &warnings).code() == TP_STATUS_INVALID_ARGUMENT && warnings.empty());
+    { const tp::GpuOp op(trace, 5); }
     libraries.search_paths = {""};
     CHECK(tp::try_gpu_info(facts, libraries).code() == TP_STATUS_INVALID_ARGUMENT);
     CHECK(tp::gpu_info_text(libraries).empty());

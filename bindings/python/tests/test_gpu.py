@@ -114,3 +114,68 @@ def test_wheels_on_the_path_are_found(fakes, tmp_path):
     only = {name: path for name, path in fakes.items() if name != "libcupti"}
     out = in_child(f"import sys\nsys.path.append({str(tmp_path)!r})\nprint(tptrace.gpu_info().cupti.path)", only)
     assert out.strip() == str(folder / "libcupti.so.13")
+
+
+def test_gpu_work_is_collected(fakes, tmp_path):
+    path = tmp_path / "trace.json"
+    out = in_child(
+        "import ctypes, os, threading, time, warnings\n"
+        "warnings.simplefilter('error')\n"
+        "cupti = ctypes.CDLL(os.environ['TP_LIBCUPTI'])\n"
+        "name = ctypes.create_string_buffer(b'_Z4gemmIfiEvPT_')\n"
+        "with tptrace.Trace() as trace:\n"
+        "    trace.gpu_start(buffer_bytes=1 << 16)\n"
+        "    start = tptrace.now_ns()\n"
+        "    with trace.gpu_op(7):\n"
+        "        cupti.fake_launch(name, 1, 7, 0)\n"
+        "    cupti.fake_launch(name, 1, 7, 1)\n"
+        "    trace.add_op('linear', start, tptrace.now_ns(), id=7, thread_id=threading.get_native_id())\n"
+        "    report = trace.gpu_stop()\n"
+        "    print(report.kernels, report.runtime_calls, report.links, report.no_times, len(report.warnings))\n"
+        f"    trace.write({str(path)!r}, format='torch')\n",
+        fakes,
+    )
+    assert out.split() == ["1", "2", "1", "1", "1"]
+    document = load(path)
+    kernel = next(event for event in document["traceEvents"] if event.get("cat") == "kernel")
+    assert kernel["name"] == "void gemm<float, int>(float*)" and kernel["args"]["External id"] == 7
+    flow = {event["ph"]: event for event in document["traceEvents"] if event.get("cat") == "ac2g"}
+    op = next(event for event in document["traceEvents"] if event.get("name") == "linear")
+    assert sorted(flow) == ["f", "s", "t"] and flow["s"]["tid"] == op["tid"]
+    assert document["tptrace"]["gpu"]["no_times"] == 1
+    assert len(document["deviceProperties"]) == 2
+
+
+def test_what_stands_against_it_is_raised(fakes):
+    with tptrace.Trace() as trace:
+        with pytest.raises(tptrace.GpuUnavailableError, match="no driver"):
+            trace.gpu_start(libcuda="/nowhere/libcuda.so.1")
+        with pytest.raises(tptrace.InvalidArgumentError, match="start it first"):
+            trace.gpu_stop()
+        with pytest.raises(ValueError, match="kind"):
+            trace.gpu_start(["kernels"])
+        with pytest.raises(TypeError):
+            trace.gpu_start("kernel")
+        with trace.gpu_op(3):
+            pass
+    out = in_child(
+        "for _ in range(1):\n"
+        "    with tptrace.Trace() as trace:\n"
+        "        try:\n"
+        "            trace.gpu_start(['kernel', 'memcpy'])\n"
+        "        except tptrace.GpuError as error:\n"
+        "            print(type(error).__name__, isinstance(error, PermissionError), 'SYS_ADMIN' in str(error))\n",
+        fakes,
+        FAKE_CUPTI_RC_ENABLE_10="35",
+    )
+    assert out.split() == ["GpuPermissionError", "True", "True"]
+    out = in_child(
+        "import warnings\n"
+        "with warnings.catch_warnings(record=True) as said, tptrace.Trace() as trace:\n"
+        "    warnings.simplefilter('always')\n"
+        "    trace.gpu_start()\n"
+        "    print([(one.category.__name__, 'SYNCHRONIZATION' in str(one.message)) for one in said])\n",
+        fakes,
+        FAKE_CUPTI_RC_ENABLE_38="27",
+    )
+    assert out.strip() == "[('GpuWarning', True)]"

@@ -7,6 +7,10 @@ from ._errors import (
     CancelledError,
     ClosedError,
     ForkedError,
+    GpuBusyError,
+    GpuError,
+    GpuPermissionError,
+    GpuUnavailableError,
     InternalError,
     InvalidArgumentError,
     IOFailedError,
@@ -16,7 +20,7 @@ from ._errors import (
     TptraceError,
     UnsupportedError,
 )
-from ._gpu import GpuDevice, GpuInfo, GpuLibrary, gpu_info
+from ._gpu import GpuDevice, GpuInfo, GpuLibrary, GpuReport, GpuWarning, gpu_info
 from ._library import lib as _lib
 from ._merge import MergeReport, MergeWarning, merge_distributed_traces, merge_traces
 from ._split import MergePlan, merge_fragment, merge_join, merge_plan, merge_survey
@@ -30,9 +34,15 @@ __all__ = [
     "ClosedError",
     "Counts",
     "ForkedError",
+    "GpuBusyError",
     "GpuDevice",
+    "GpuError",
     "GpuInfo",
     "GpuLibrary",
+    "GpuPermissionError",
+    "GpuReport",
+    "GpuUnavailableError",
+    "GpuWarning",
     "IOFailedError",
     "InternalError",
     "InvalidArgumentError",

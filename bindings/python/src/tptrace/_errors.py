@@ -18,6 +18,10 @@ OUT_OF_MEMORY = 8
 UNSUPPORTED = 9
 FORKED = 10
 INTERNAL = 11
+GPU_UNAVAILABLE = 20
+GPU_BUSY = 21
+GPU_PERMISSION = 22
+GPU_FAILED = 23
 
 
 class TptraceError(Exception):
@@ -110,6 +114,33 @@ class InternalError(TptraceError, RuntimeError):
     status = INTERNAL
 
 
+class GpuError(TptraceError, RuntimeError):
+    """GPU work cannot be collected; the message says why and what to do. The trace goes on with its CPU side."""
+
+    status = GPU_FAILED
+
+
+class GpuUnavailableError(GpuError):
+    """No driver, no device, or no CUPTI that works."""
+
+    status = GPU_UNAVAILABLE
+
+
+class GpuBusyError(GpuError):
+    """Another profiler collects GPU work, or another trace of this process."""
+
+    status = GPU_BUSY
+
+
+class GpuPermissionError(GpuError, PermissionError):
+    """The system does not permit to collect GPU work."""
+
+    status = GPU_PERMISSION
+
+    def __str__(self) -> str:
+        return str(self.args[-1]) if self.args else ""
+
+
 _BY_STATUS: dict[int, type[TptraceError]] = {
     kind.status: kind
     for kind in (
@@ -123,6 +154,10 @@ _BY_STATUS: dict[int, type[TptraceError]] = {
         UnsupportedError,
         ForkedError,
         InternalError,
+        GpuError,
+        GpuUnavailableError,
+        GpuBusyError,
+        GpuPermissionError,
     )
 }
 

@@ -295,6 +295,57 @@ class GpuLibraries(Sized):
     ]
 
 
+class GpuOptions(Sized):
+    """tp_gpu_options"""
+
+    _fields_ = [
+        ("size", c_size_t),
+        ("flags", c_uint32),
+        ("kinds", c_uint32),
+        ("buffer_bytes", c_uint64),
+        ("cap_bytes", c_uint64),
+        ("stop_timeout_ms", c_uint32),
+        ("reserved", c_uint32),
+        ("libraries", POINTER(GpuLibraries)),
+        ("warn", MESSAGE),
+        ("warn_data", c_void_p),
+    ]
+
+
+class GpuReport(Sized):
+    """tp_gpu_report"""
+
+    _fields_ = [
+        ("size", c_size_t),
+        ("collections", c_uint64),
+        ("kernels", c_uint64),
+        ("memcpys", c_uint64),
+        ("memsets", c_uint64),
+        ("runtime_calls", c_uint64),
+        ("driver_calls", c_uint64),
+        ("overheads", c_uint64),
+        ("syncs", c_uint64),
+        ("links", c_uint64),
+        ("markers", c_uint64),
+        ("filtered", c_uint64),
+        ("dropped", c_uint64),
+        ("refused_buffers", c_uint64),
+        ("kept_buffers", c_uint64),
+        ("late_buffers", c_uint64),
+        ("no_times", c_uint64),
+        ("inverted_times", c_uint64),
+        ("out_of_window", c_uint64),
+        ("unasked", c_uint64),
+        ("unknown", c_uint64),
+        ("unnamed", c_uint64),
+        ("torn_buffers", c_uint64),
+        ("buffers", c_uint64),
+        ("clock_uncertainty_ns", c_uint64),
+        ("clock_drift_ns", c_uint64),
+        ("warnings", c_uint64),
+    ]
+
+
 HANDLE = c_void_p
 
 PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
@@ -321,6 +372,10 @@ PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
     "tp_gpu_info_text": (c_int32, [POINTER(GpuLibraries), POINTER(c_char), c_size_t, POINTER(c_size_t)]),
     "tp_gpu_info_json": (c_int32, [POINTER(GpuLibraries), POINTER(c_char), c_size_t, POINTER(c_size_t)]),
     "tp_trace_set_gpu_info": (c_int32, [HANDLE, POINTER(GpuLibraries)]),
+    "tp_gpu_start": (c_int32, [HANDLE, POINTER(GpuOptions)]),
+    "tp_gpu_stop": (c_int32, [HANDLE, POINTER(GpuReport), MESSAGE, c_void_p]),
+    "tp_gpu_push_op": (c_int32, [HANDLE, c_uint64]),
+    "tp_gpu_pop_op": (c_int32, [HANDLE]),
     "tp_trace_merge": (c_int32, [POINTER(Str), c_size_t, Str, POINTER(MergeOptions), POINTER(MergeReport)]),
     "tp_merge_survey": (c_int32, [Str, POINTER(MergeOptions), MESSAGE, c_void_p]),
     "tp_merge_plan": (c_int32, [POINTER(Str), c_size_t, POINTER(MergeOptions), MESSAGE, c_void_p]),

@@ -6,6 +6,7 @@ import ctypes
 import json
 import os
 import threading
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, BinaryIO, NamedTuple, Optional, Union
@@ -158,6 +159,60 @@ class Trace:
         where = _gpu.libraries(libcuda, libcudart, libcupti)
         with self._using() as handle:
             c.check(c.lib.tp_trace_set_gpu_info(handle, where))
+
+    def gpu_start(
+        self,
+        kinds: Optional[Iterable[str]] = None,
+        *,
+        all_calls: bool = False,
+        wait: bool = True,
+        buffer_bytes: int = 0,
+        cap_bytes: int = 0,
+        stop_timeout: float = 10.0,
+        libcuda: Optional[Union[str, os.PathLike[str]]] = None,
+        libcudart: Optional[Union[str, os.PathLike[str]]] = None,
+        libcupti: Optional[Union[str, os.PathLike[str]]] = None,
+    ) -> None:
+        """Starts to collect what the GPU does into the trace, for all threads of the process, until `gpu_stop`.
+
+        Looks for the driver and CUPTI, loads and starts them. What is odd is given as a GpuWarning. Raises GpuError
+        (GpuUnavailableError, GpuBusyError, GpuPermissionError) with what to do; the trace goes on with its CPU side.
+
+        Args:
+            kinds: of "kernel", "memcpy", "memset", "runtime", "driver", "overhead", "sync", "external" (which op made a
+                call: see `gpu_op`) and "marker" (NVTX); all but the last by default.
+            all_calls: also calls that are many and say little, such as cudaGetDevice, and all of the driver's.
+            wait: wait for the GPU's work at the end.
+            buffer_bytes, cap_bytes: of one buffer, and of all; 0 for 4 MiB and 256 MiB. Records beyond are lost, counted.
+            stop_timeout: how long `gpu_stop` may take, in seconds.
+            libcuda, libcudart, libcupti: files to use, instead of looking for them.
+        """
+        where = _gpu.libraries(libcuda, libcudart, libcupti)
+        with self._using() as handle:
+            said = _gpu.start(handle, kinds, all_calls, wait, buffer_bytes, cap_bytes, stop_timeout, where)
+        for warning in said:
+            warnings.warn(warning, _gpu.GpuWarning, stacklevel=2)
+
+    def gpu_stop(self) -> _gpu.GpuReport:
+        """Ends the collection: waits for the GPU, takes what it did, and tells what it came to.
+
+        What is odd is in the report and in the document, not given as a warning. Before `write`, which writes what has
+        been taken so far.
+        """
+        with self._using() as handle:
+            return _gpu.stop(handle)
+
+    @contextmanager
+    def gpu_op(self, id: int) -> Iterator[None]:
+        """Says that the CUDA calls of this thread come from the op of that id (`add_op(..., id=id)`), within a with block."""
+        number = _structs.number("id", id, "uint64")
+        with self._using() as handle:
+            c.check(c.lib.tp_gpu_push_op(handle, number))
+        try:
+            yield
+        finally:
+            with self._using() as handle:
+                c.check(c.lib.tp_gpu_pop_op(handle))
 
     def add_op(
         self,
