@@ -29,8 +29,7 @@ impl Drop for Done<'_> {
 }
 
 /// One of everything, and what the trace has of it.
-fn everything(version: u32) {
-    let gpu = Gpu::new(version);
+fn everything(gpu: &Gpu, version: u32) {
     let trace = Trace::default();
     assert_eq!(gpu::start(&trace, &gpu.options(GpuKinds::ALL)).expect("started"), [""; 0]);
     let before = tptrace::monotonic_ns();
@@ -154,7 +153,7 @@ fn everything(version: u32) {
 /// A process each: one has one CUPTI.
 macro_rules! versions {
     ($($name:ident: $version:literal),*) => {$(
-        apart! { fn $name() { everything($version) } }
+        apart! { fn $name() { everything(&Gpu::new($version), $version) } }
     )*};
 }
 versions! {
@@ -164,6 +163,16 @@ versions! {
     everything_arrives_from_13_0: 130_000,
     everything_arrives_from_13_1: 130_100,
     everything_arrives_from_13_5: 130_500
+}
+
+/// For the one that is compiled against NVIDIA's headers.
+#[test]
+fn everything_arrives_from_the_given_cupti() {
+    if let Some(cupti) = std::env::var_os("TP_GPU_FAKE") {
+        let gpu = Gpu::with(cupti.into());
+        let found = gpu::info(&gpu.libraries).cupti.expect("found").version;
+        everything(&gpu, u32::try_from(found).expect("a version"));
+    }
 }
 
 #[test]

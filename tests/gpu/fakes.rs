@@ -92,6 +92,14 @@ pub(crate) fn program(source: &str, target: PathBuf) -> PathBuf {
     target
 }
 
+/// CUPTI with the records of NVIDIA's headers.
+pub(crate) fn cupti_of_headers(version: &str, includes: &[PathBuf]) -> PathBuf {
+    let mut flags = vec!["-DNVIDIA_HEADERS".to_owned(), "-w".to_owned()];
+    flags.extend(includes.iter().map(|folder| format!("-I{}", folder.display())));
+    flags.push(format!("-I{}", root().join("tests/gpu/fake").display()));
+    library(&format!("cupti-headers-{version}"), "libcupti.so", "cupti.c", &flags)
+}
+
 /// CUPTI compiled with these flags.
 pub(crate) fn cupti_with(name: &str, flags: &[&str]) -> PathBuf {
     let flags: Vec<String> = flags.iter().map(|&flag| flag.to_owned()).collect();

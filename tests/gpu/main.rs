@@ -4,6 +4,7 @@ mod collection;
 mod discovery;
 mod fakes;
 mod misbehaviour;
+mod wheels;
 mod workload;
 
 use std::alloc::{GlobalAlloc, Layout, System};

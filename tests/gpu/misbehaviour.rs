@@ -184,20 +184,35 @@ apart! {
 apart! {
     fn torn_buffers_give_what_is_whole() {
         for (version, cut) in [(18, 1), (18, 199), (28, 8), (28, 207), (130_500, 1), (130_500, 240)] {
-            let gpu = Gpu::new(version);
-            gpu.set("CUT", cut);
-            let (trace, report) = collect(&gpu, &gpu.options(GpuKinds::KERNEL), || {
-                for _ in 0..10 {
-                    gpu.launch(c"kernel", 0, 7);
-                }
-            });
-            assert_eq!((report.kernels, report.torn_buffers), (9, 1), "{version} {cut}: {report:?}");
-            warns(&report, "cut record");
-            // The last whole one does not read on into the torn one.
-            let torch = document(&trace, Format::Torch);
-            let args: Vec<_> = slices(&torch, "kernel").iter().map(|kernel| kernel["args"].clone()).collect();
-            assert!(args.iter().all(|one| one.get("priority") == args[0].get("priority")), "{args:?}");
-            assert_eq!(args[0].get("priority").is_some(), version >= 130_100);
+            torn(&Gpu::new(version), version, cut);
+        }
+    }
+}
+
+fn torn(gpu: &Gpu, version: u32, cut: i64) {
+    gpu.set("CUT", cut);
+    let (trace, report) = collect(gpu, &gpu.options(GpuKinds::KERNEL), || {
+        for _ in 0..10 {
+            gpu.launch(c"kernel", 0, 7);
+        }
+    });
+    assert_eq!((report.kernels, report.torn_buffers), (9, 1), "{version} {cut}: {report:?}");
+    warns(&report, "cut record");
+    // The last whole one does not read on into the torn one.
+    let torch = document(&trace, Format::Torch);
+    let args: Vec<_> = slices(&torch, "kernel").iter().map(|kernel| kernel["args"].clone()).collect();
+    assert!(args.iter().all(|one| one.get("priority") == args[0].get("priority")), "{args:?}");
+    assert_eq!(args[0].get("priority").is_some(), version >= 130_100);
+}
+
+/// For the one that is compiled against NVIDIA's headers.
+#[test]
+fn torn_buffers_of_the_given_cupti() {
+    if let Some(cupti) = std::env::var_os("TP_GPU_FAKE") {
+        let gpu = Gpu::with(cupti.into());
+        let version = gpu::info(&gpu.libraries).cupti.expect("found").version;
+        for cut in [1, 17, 150] {
+            torn(&gpu, u32::try_from(version).expect("a version"), cut);
         }
     }
 }

@@ -171,7 +171,8 @@ def stop(handle: int) -> GpuReport:
     said: list[str] = []
     made = c.GpuReport()
     c.check(c.lib.tp_gpu_stop(handle, made, _collector(said), None))
-    return GpuReport(*(getattr(made, field) for field in GpuReport._fields[:-1]), tuple(said))
+    numbers: list[Any] = [getattr(made, field) for field in GpuReport._fields[:-1]]
+    return GpuReport._make([*numbers, tuple(said)])
 
 
 def _collector(said: list[str]) -> Any:
