@@ -3,20 +3,20 @@
 //! CUPTI asks for one and gives it back in callbacks, on any thread. Both take the lock for a moment; reading is the
 //! worker's.
 
-use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
+use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
+
 use crate::sync::{Condvar, Mutex, lock, wait, wait_until};
 
-/// A page: more than the 8 bytes that CUPTI asks for.
-const ALIGNMENT: usize = 4096;
 /// Of a buffer that is given out over the cap, to a CUPTI that would crash without one.
 const SCRATCH: usize = 64 << 10;
 /// Made before they are asked for.
 const AHEAD: usize = 2;
 
-/// A piece of memory. Freed by hand only: CUPTI may hold it longer than anybody here.
+/// A piece of memory: whole pages of the system's, so that taking one costs microseconds whatever its size, and CUPTI's
+/// 8 bytes of alignment are had. Freed by hand only: CUPTI may hold it longer than anybody here.
 #[derive(Debug)]
 pub(super) struct Block {
     start: *mut u8,
@@ -30,16 +30,16 @@ unsafe impl Send for Block {}
 
 impl Block {
     fn new(size: usize, scratch: bool) -> Option<Self> {
-        let layout = Layout::from_size_align(size, ALIGNMENT).ok()?;
-        // SAFETY: the size is not zero. Zeroed, so that what CUPTI skips between records is not uninitialised; the system
-        // hands out large blocks like that anyway.
-        let start = unsafe { alloc_zeroed(layout) };
-        (!start.is_null()).then_some(Self { start, size, scratch })
+        // SAFETY: no address is asked for, and what is new is nobody's. It is zero: what CUPTI skips is not uninitialised.
+        let start = unsafe {
+            mmap_anonymous(std::ptr::null_mut(), size, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE)
+        };
+        Some(Self { start: start.ok()?.cast(), size, scratch })
     }
 
     fn free(self) {
-        // SAFETY: made in `new` with this layout, and nobody else has it.
-        unsafe { dealloc(self.start, Layout::from_size_align_unchecked(self.size, ALIGNMENT)) };
+        // SAFETY: made in `new` of this size, and nobody else has it. It fails for no such mapping.
+        let _ = unsafe { munmap(self.start.cast(), self.size) };
     }
 }
 
