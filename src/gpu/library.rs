@@ -2,6 +2,7 @@
 //! another) outlives any handle.
 
 use std::ffi::{CStr, OsStr, OsString, c_char, c_int, c_void};
+use std::mem::ManuallyDrop;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
@@ -15,9 +16,9 @@ const RTLD_NOLOAD: c_int = 0x10;
 #[cfg(not(target_os = "linux"))]
 const RTLD_NODELETE: c_int = 0x80;
 
-/// A library that stays.
+/// A library that stays: its handle, which is never closed.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Loaded(&'static Library);
+pub(super) struct Loaded(*mut c_void);
 
 /// Loads `name`: a path, or a plain name that the system's loader looks for.
 pub(super) fn load(name: &OsStr) -> Result<Loaded, String> {
@@ -33,7 +34,7 @@ fn open(name: &OsStr, flags: c_int) -> Result<Loaded, String> {
     // SAFETY: loading runs the library's initialisers: the caller of this library asked for NVIDIA's own, or named a
     // file to be loaded in their place.
     match unsafe { Library::open(Some(name), flags) } {
-        Ok(library) => Ok(Loaded(Box::leak(Box::new(library)))),
+        Ok(library) => Ok(Loaded(library.into_raw())),
         Err(error) => Err(reason(&error)),
     }
 }
@@ -52,8 +53,10 @@ impl Loaded {
     /// # Safety
     /// `F` is the type of a pointer to it. `name` ends in NUL.
     pub(super) unsafe fn function<F: Copy>(self, name: &'static [u8]) -> Option<F> {
+        // SAFETY: the handle is open, and stays so: it is not dropped here.
+        let library = ManuallyDrop::new(unsafe { Library::from_raw(self.0) });
         // SAFETY: the caller vouches for the type; the library is never unloaded, so the pointer stays valid.
-        unsafe { self.0.get::<F>(name) }.ok().map(|symbol| *symbol)
+        unsafe { library.get::<F>(name) }.ok().map(|symbol| *symbol)
     }
 
     /// The file that holds the function of that name, as the loader knows it.

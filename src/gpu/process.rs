@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 use super::activity::CuptiCollector;
 use super::pool::Pool;
-use super::session::Slot;
+use super::session::{End, Slot};
 use crate::sync::Mutex;
 
 /// The GPU's side of one process.
@@ -21,6 +21,8 @@ pub(super) struct Process {
     pub(super) pool: Pool,
     /// Who collects.
     pub(super) slot: Mutex<Slot>,
+    /// How the last collection ends.
+    pub(super) end: End,
     /// One for each CUPTI that was used.
     pub(super) collectors: Mutex<Vec<&'static CuptiCollector>>,
 }
@@ -45,6 +47,7 @@ impl Process {
                 touched: AtomicBool::new(false),
                 pool: Pool::new(),
                 slot: Mutex::new(Slot::Idle),
+                end: End::default(),
                 collectors: Mutex::new(Vec::new()),
             }));
             match CURRENT.compare_exchange(seen, fresh, Ordering::AcqRel, Ordering::Acquire) {

@@ -67,8 +67,17 @@ impl Default for GpuOptions {
 pub(super) enum Slot {
     Idle,
     Running(Session),
-    /// The collector has not come back from its end. Set when it has.
-    Ending(Arc<AtomicBool>),
+    /// The collector had not come back from its end when that was given up: see [`End`].
+    Ending,
+}
+
+/// The end of a collection, which the collector comes to on a thread of its own.
+#[derive(Debug, Default)]
+pub(super) struct End {
+    /// The thread is at it.
+    runs: AtomicBool,
+    answer: Mutex<Option<Ended>>,
+    answered: Condvar,
 }
 
 /// A collection that is going on.
@@ -101,10 +110,10 @@ pub fn start(trace: &Trace, options: &GpuOptions) -> Result<Vec<String>> {
             return Err(busy("GPU work is being collected into this trace already"));
         }
         Slot::Running(_) => return Err(busy("another trace of this process collects GPU work: stop that one first")),
-        Slot::Ending(done) if !done.load(Ordering::Acquire) => {
+        Slot::Ending if process.end.runs.load(Ordering::Acquire) => {
             return Err(busy("CUPTI has not come back from the end of the collection before"));
         }
-        Slot::Idle | Slot::Ending(_) => {}
+        Slot::Idle | Slot::Ending => {}
     }
     if options.kinds.0 == 0 || options.kinds.0 & !GpuKinds::ALL.0 != 0 {
         return Err(Error::invalid(format!("kinds {:#x}: none, or unknown ones", options.kinds.0)));
@@ -211,13 +220,13 @@ fn end(shared: &Arc<Shared>, timeout: Option<Duration>) -> Option<GpuReport> {
     let allowed = timeout.unwrap_or(session.options.stop_timeout);
     let deadline = Instant::now() + allowed;
     let wait = (session.options.wait && timeout.is_none()).then(|| session.collector.wait_of_caller());
-    let (ended, done) = stop_within(session.collector, wait, deadline);
+    let ended = stop_within(&process.end, session.collector, wait, deadline);
     let pool = &process.pool;
     pool.settle(if ended.is_some() { deadline.min(Instant::now() + STRAGGLERS) } else { Instant::now() });
     let counts = pool.close();
     let intake = session.worker.join().ok();
     if ended.is_none() {
-        *slot = Slot::Ending(done);
+        *slot = Slot::Ending;
     }
     let mut report = session_report(&session.options, ended, counts, intake, allowed);
     report.warnings.splice(0..0, session.warnings);
@@ -228,28 +237,35 @@ fn end(shared: &Arc<Shared>, timeout: Option<Duration>) -> Option<GpuReport> {
 /// Has the collector end on a thread of its own, which is left behind if it is not done in time: a kernel may never end,
 /// and a flush waits for it.
 fn stop_within(
+    end: &'static End,
     collector: &'static CuptiCollector,
     wait: Option<Wait>,
     deadline: Instant,
-) -> (Option<Ended>, Arc<AtomicBool>) {
-    let done = Arc::new(AtomicBool::new(false));
-    let answer = Arc::new((Mutex::new(None), Condvar::new()));
-    let (theirs, finished) = (Arc::clone(&answer), Arc::clone(&done));
+) -> Option<Ended> {
+    *lock(&end.answer) = None;
+    end.runs.store(true, Ordering::Release);
     let run = move || {
         let ended = collector.stop(wait);
-        *lock(&theirs.0) = Some(ended);
-        finished.store(true, Ordering::Release);
-        theirs.1.notify_all();
+        let mut answer = lock(&end.answer);
+        *answer = Some(ended);
+        end.runs.store(false, Ordering::Release);
+        end.answered.notify_all();
     };
-    if std::thread::Builder::new().name("tptrace-gpu-end".to_owned()).spawn(run.clone()).is_err() {
+    let thread = std::thread::Builder::new().name("tptrace-gpu-end".to_owned()).spawn(run);
+    if thread.is_err() {
         // No thread to be had: then without a bound.
         run();
     }
-    let mut ended = lock(&answer.0);
-    while ended.is_none() && Instant::now() < deadline {
-        ended = wait_until(&answer.1, ended, deadline);
+    let mut answer = lock(&end.answer);
+    while answer.is_none() && Instant::now() < deadline {
+        answer = wait_until(&end.answered, answer, deadline);
     }
-    (ended.take(), done)
+    let ended = answer.take();
+    drop(answer);
+    if let (true, Ok(thread)) = (ended.is_some(), thread) {
+        let _ = thread.join();
+    }
+    ended
 }
 
 /// What a collection came to, with what is odd in sentences.

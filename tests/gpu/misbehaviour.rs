@@ -1,5 +1,6 @@
 //! CUPTI as it is seen in the field: refusing, late, torn, wrong. The trace goes on, and says what is missing.
 
+use std::sync::OnceLock;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -364,7 +365,8 @@ apart! {
 apart! {
     fn a_process_that_ends_while_it_collects_ends() {
         let gpu = Gpu::new(28);
-        let trace = Box::leak(Box::new(Trace::default()));
+        static LEFT: OnceLock<Trace> = OnceLock::new();
+        let trace = LEFT.get_or_init(Trace::default);
         gpu::start(trace, &gpu.options(GpuKinds::default())).expect("started");
         gpu.launch(c"kernel", 0, 7);
     }
