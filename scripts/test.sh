@@ -42,19 +42,26 @@ step_python() { venv && cd bindings/python && TPTRACE_REQUIRE_TENSORPLAY=1 TPTRA
 # Of the GPU's tests those that stay in one process; the others start programs that are not instrumented.
 step_tsan() {
   sanitized thread --lib --test threads && sanitized thread --test merge -- --skip hostile &&
-    sanitized thread --test gpu -- collection misbehaviour
+    sanitized thread --test gpu -- collection misbehaviour ops
 }
 step_asan() {
   sanitized address --lib --test threads --test documents && sanitized address --test merge -- --skip hostile &&
-    sanitized address --test gpu -- collection misbehaviour
+    sanitized address --test gpu -- collection misbehaviour ops
 }
 step_python() { venv && cd bindings/python && TPTRACE_REQUIRE_TENSORPLAY=1 "$scratch/venv/bin/python" -m pytest -q -p no:cacheprovider; }
 step_mypy() { venv && cd bindings/python && "$scratch/venv/bin/mypy" --cache-dir "$scratch/mypy" src/tptrace; }
 step_clients() { bash tests/clients/setup.sh && python3 tests/clients/run.py; }
 step_readme() { venv && cargo build --release --locked && "$scratch/venv/bin/python" tests/readme.py; }
-step_bench() { venv && cargo bench --locked --bench export -- 20000 1 && cargo bench --locked --bench merge -- 5000 1 && "$scratch/venv/bin/python" benches/python_export.py --ops 5000 --rounds 1; }
+step_bench() { venv && cargo bench --locked --bench export -- 20000 1 && cargo bench --locked --bench merge -- 5000 1 && cargo bench --locked --bench gpu -- 5000 1 && "$scratch/venv/bin/python" benches/python_export.py --ops 5000 --rounds 1; }
 
-steps="fmt clippy rust docs tsan asan python mypy clients readme bench"
+# On a machine with a GPU, against torch.profiler. Without one it says so, and why. The tests with fake libraries of CUDA's,
+# and with NVIDIA's headers and libraries, are among those of `rust`.
+step_gpu() {
+  venv && { [ ! -e /dev/nvidiactl ] || "$scratch/venv/bin/pip" -q install torch; } &&
+    "$scratch/venv/bin/python" tests/gpu/run.py
+}
+
+steps="fmt clippy rust docs tsan asan python mypy clients readme bench gpu"
 [ "${1:-}" = list ] && { echo "$steps"; exit; }
 mkdir -p "$scratch"
 # A wheel of before would hide what changed.
@@ -69,7 +76,7 @@ if ! command -v valgrind >/dev/null; then
   fi
   command -v valgrind >/dev/null || skipped+=("valgrind runs (not installed)")
 fi
-skipped+=("tests on a GPU (none are written yet, and none is needed to build)")
+[ -e /dev/nvidiactl ] || skipped+=("tests/gpu/run.py (no GPU here)")
 
 passed=() failed=()
 for step in ${*:-$steps}; do
@@ -78,7 +85,7 @@ for step in ${*:-$steps}; do
   if (set -e; "step_$step") >"$scratch/$step.log" 2>&1; then
     passed+=("$step")
     echo "   passed in $((SECONDS - start)) s"
-    grep -hE '^test result: |^clients: |^[0-9]+ passed|^readme: |^Success: ' "$scratch/$step.log" | sed 's/^/   /'
+    grep -hE '^test result: |^clients: |^gpu: |^skipped: |^[0-9]+ passed|^readme: |^Success: ' "$scratch/$step.log" | sed 's/^/   /'
   else
     failed+=("$step")
     echo "   FAILED in $((SECONDS - start)) s, from $scratch/$step.log:"

@@ -158,6 +158,45 @@ def odd(folder: pathlib.Path) -> None:
         check("and not where they have a lane of their own", moved["problems"] == [] and moved["slices"]["total"] == 401, moved)
 
 
+def collected(folder: pathlib.Path) -> None:
+    """A run whose GPU work was collected through CUPTI: a fake one, of the tests."""
+    folder.mkdir()
+    test = "ops::a_training_run_for_the_readers"
+    run = subprocess.run(
+        ["cargo", "test", "--quiet", "--locked", "--test", "gpu", test, "--", "--exact"],
+        cwd=ROOT,
+        env={**os.environ, "TP_GPU_TRACES": str(folder)},
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+    )
+    check("the run is collected", run.returncode == 0 and "1 passed" in run.stdout, run.stdout + run.stderr)
+    for rank in range(2):
+        path = folder / f"rank{rank}.pt.trace.json.gz"
+        with section(f"Perfetto, collected rank {rank}"):
+            seen = perfetto(path, f"collected rank {rank}")
+            work = {"kernel": 28, "gpu_memcpy": 4, "gpu_memset": 4}
+            joins = seen["flows"]["joins"]
+            for kind, count in work.items():
+                check(f"each {kind} has a flow from its call", joins.get(f"cuda_runtime -> {kind}") == count, joins)
+            check("and each call has one from its op", joins.get("cpu_op -> cuda_runtime") == 36, joins)
+            names = {lane["name"] for lane in seen["lanes"]}
+            check("lanes are named", {"main", "stream 7", "stream 20", "stream 7 (sync)", "CUPTI overhead"} <= names, names)
+        with section(f"TensorBoard's plugin, collected rank {rank}"):
+            status, seen = reader("tensorboard.py", path)
+            check("the plugin parses it and makes its pages", status == 0, seen)
+            check("it lists the kernels", seen["kernels"] == 28 and "Kernel" in seen["pages"], seen)
+            check("it lists the operators", "aten::linear" in seen["operators"]["by_name"], seen["operators"])
+            check("it sees the GPU of the rank", seen["gpus"] == [rank] and seen["gpu_utilization"][str(rank)] > 0, seen)
+    with section("HTA, both collected ranks"):
+        status, seen = reader("hta.py", folder, "--last-step")
+        check("HTA loads the run and every analysis runs", status == 0, seen.get("errors") or seen)
+        for rank, found in sorted(seen["ranks"].items()):
+            check(f"rank {rank}: kernels on their streams", found["streams"] == [7, 20] and found["kernels"] == 28, found)
+            check(f"rank {rank}: launches linked to kernels", found["kernels_linked"] == 28, found)
+            check(f"rank {rank}: iterations", found["iterations"] == [0, 1, 2, 3], found)
+
+
 def merged(folder: pathlib.Path, ranks: int) -> None:
     """The ranks of a run in one file, each with its flows inside itself."""
     inputs = sorted(folder.glob("rank*.pt.trace.json.gz"), key=lambda path: int(path.name[4:].split(".")[0]))
@@ -242,6 +281,7 @@ def main() -> int:
         with section("64 ranks merged"):
             example("demo", pathlib.Path(scratch, "many"), "64")
             merged(pathlib.Path(scratch, "many"), 64)
+        collected(pathlib.Path(scratch, "collected"))
         example("odd", pathlib.Path(scratch, "odd"))
         odd(pathlib.Path(scratch, "odd"))
     print(f"clients: {passed} passed, {failed} failed, {skipped} skipped")

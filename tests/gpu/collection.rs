@@ -14,7 +14,7 @@ use crate::workload::{Gpu, apart, document, events, lane, slices};
 /// The reader's table covers them all: one of each shape of records.
 const VERSIONS: [u32; 6] = [18, 22, 28, 130_000, 130_100, 130_500];
 
-fn thread_id() -> u64 {
+pub(crate) fn thread_id() -> u64 {
     let path = std::fs::read_link("/proc/thread-self").expect("Linux");
     path.file_name().and_then(|name| name.to_str()).and_then(|name| name.parse().ok()).expect("a number")
 }
@@ -320,39 +320,6 @@ apart! {
         let trace = Trace::new(&TraceOptions { clock: ClockDomain::Unknown, ..TraceOptions::default() });
         let error = gpu::start(&trace, &gpu.options(GpuKinds::default())).expect_err("no clock");
         assert!(error.to_string().contains("clock"), "{error}");
-    }
-}
-
-apart! {
-    fn ops_stay_balanced_over_the_end_of_a_collection() {
-        let gpu = Gpu::new(28);
-        let trace = Trace::default();
-        let options = gpu.options(GpuKinds::default());
-        gpu::pop_op();
-        gpu::push_op(&trace, 1);
-        gpu::start(&trace, &options).expect("started");
-        gpu::push_op(&trace, 2);
-        for id in 0..100 {
-            gpu::push_op(&trace, 1000 + id);
-        }
-        assert_eq!(gpu.call("fake_depth", [3]), 63, "one of the 64 is from before");
-        gpu::stop(&trace).expect("stopped");
-        let (other, last) = (Trace::default(), Trace::default());
-        for _ in 0..100 {
-            gpu::pop_op();
-        }
-        assert_eq!(gpu.call("fake_depth", [3]), 1);
-        gpu::push_op(&last, 3);
-        gpu::start(&last, &options).expect("started");
-        // Of a trace that is not being collected into.
-        gpu::push_op(&other, 4);
-        gpu.launch(c"kernel", 0, 7);
-        for _ in 0..4 {
-            gpu::pop_op();
-        }
-        assert_eq!(gpu.call("fake_depth", [3]), 0);
-        gpu.launch(c"kernel", 0, 7);
-        assert_eq!(gpu::stop(&last).expect("stopped").links, 1);
     }
 }
 

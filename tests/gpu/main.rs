@@ -4,6 +4,7 @@ mod collection;
 mod discovery;
 mod fakes;
 mod misbehaviour;
+mod ops;
 mod wheels;
 mod workload;
 
