@@ -82,6 +82,11 @@ fn each_failure_of_the_driver_has_its_state_and_advice() {
         assert_eq!((&told["state"], &told["driver_code"]), (&json!(state), &json!(code)), "{told}");
         let reason = told["reason"].as_str().expect("text");
         assert!(reason.contains(advice) && reason.contains(&code.to_string()), "{reason}");
+        let said = reason.split_once("): ").expect("advice").1;
+        assert!(
+            fakes::GUIDE.contains(&format!("| {said} |")) && fakes::GUIDE.contains(&format!("`{state}`")),
+            "{said}"
+        );
         assert_eq!((&told["cupti"], &told["runtime"]), (&Value::Null, &Value::Null));
     }
 }
