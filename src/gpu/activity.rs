@@ -4,7 +4,7 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-use super::collector::{Asked, Collector, Ended, GpuKinds, Reader, Wait};
+use super::collector::{Asked, Collector, Ended, GpuKinds, Known, Reader, Wait};
 use super::cupti::{Cupti, Subscriber, SubscriberParams, kind};
 use super::discover::Parts;
 use super::driver::Driver;
@@ -40,21 +40,17 @@ struct Claimed {
 
 impl CuptiCollector {
     /// That of these parts: the same for the same library.
-    pub(super) fn of(process: &Process, parts: Parts) -> &'static Self {
+    pub(super) fn of(process: &Process, parts: Parts) -> &'static Known {
+        let identity = parts.cupti.call.get_version as usize;
         let mut known = lock(&process.collectors);
-        let same = |one: &&&Self| std::ptr::fn_addr_eq(one.cupti.call.get_version, parts.cupti.call.get_version);
-        if let Some(collector) = known.iter().find(same) {
-            return collector;
+        if let Some(one) = known.iter().find(|one| one.identity == identity) {
+            return one;
         }
         let Parts { driver, cupti } = parts;
-        let collector = Box::leak(Box::new(Self { cupti, driver, claimed: Mutex::default() }));
-        known.push(collector);
-        collector
-    }
-
-    /// The work to wait for, seen from this thread.
-    pub(super) fn wait_of_caller(&self) -> Wait {
-        Wait { context: self.driver.context() }
+        let collector = Box::new(Self { cupti, driver, claimed: Mutex::default() });
+        let one = Box::leak(Box::new(Known { identity, collector }));
+        known.push(one);
+        one
     }
 
     fn refusal(&self, call: &str, code: c_int) -> Error {
@@ -301,6 +297,10 @@ impl Collector for CuptiCollector {
 
     fn may_refuse(&self) -> bool {
         self.cupti.version >= MAY_REFUSE
+    }
+
+    fn wait_of_caller(&self) -> Wait {
+        Wait { context: self.driver.context() }
     }
 }
 

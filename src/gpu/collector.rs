@@ -90,6 +90,17 @@ pub(super) trait Collector: Send + Sync + Debug {
 
     /// Whether it bears to get no buffer.
     fn may_refuse(&self) -> bool;
+
+    /// The work to wait for at the end, seen from this thread.
+    fn wait_of_caller(&self) -> Wait;
+}
+
+/// A collector for the life of the process.
+#[derive(Debug)]
+pub(super) struct Known {
+    /// An address in its library, which tells it from others.
+    pub(super) identity: usize,
+    pub(super) collector: Box<dyn Collector>,
 }
 
 /// What to wait for at the end: the work of all primary contexts, and of the caller's current one.

@@ -3,12 +3,11 @@
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
-use super::activity::CuptiCollector;
-use super::collector::Collector;
+use super::collector::{Collector, Known};
 use crate::trace::Trace;
 
 /// The collector that was used last; none in a forked child.
-static LAST: AtomicPtr<CuptiCollector> = AtomicPtr::new(std::ptr::null_mut());
+static LAST: AtomicPtr<Known> = AtomicPtr::new(std::ptr::null_mut());
 static WATCHED: AtomicBool = AtomicBool::new(false);
 
 /// Ops that may be open within one another on a thread and be told to the collector.
@@ -19,8 +18,8 @@ thread_local! {
     static OPEN: Cell<(u32, u64)> = const { Cell::new((0, 0)) };
 }
 
-/// From now on ops are told to `collector`.
-pub(super) fn tell(collector: &'static CuptiCollector) {
+/// From now on ops are told to `known`.
+pub(super) fn tell(known: &'static Known) {
     unsafe extern "C" fn in_child() {
         LAST.store(std::ptr::null_mut(), Ordering::Relaxed);
     }
@@ -35,12 +34,12 @@ pub(super) fn tell(collector: &'static CuptiCollector) {
         // SAFETY: the handler only writes an atomic, and this library is never unloaded.
         unsafe { pthread_atfork(None, None, Some(in_child)) };
     }
-    LAST.store(std::ptr::from_ref(collector).cast_mut(), Ordering::Release);
+    LAST.store(std::ptr::from_ref(known).cast_mut(), Ordering::Release);
 }
 
-fn collector() -> Option<&'static CuptiCollector> {
+fn collector() -> Option<&'static dyn Collector> {
     // SAFETY: what was stored lives as long as the process.
-    unsafe { LAST.load(Ordering::Acquire).as_ref() }
+    unsafe { LAST.load(Ordering::Acquire).as_ref() }.map(|known| &*known.collector)
 }
 
 /// Says that the CUDA calls of this thread come from the op of that id, until [`pop_op`]. Ops may lie within one another;

@@ -4,7 +4,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
-use super::activity::CuptiCollector;
+use super::collector::Known;
 use super::pool::Pool;
 use super::session::{End, Slot};
 use crate::sync::Mutex;
@@ -23,8 +23,8 @@ pub(super) struct Process {
     pub(super) slot: Mutex<Slot>,
     /// How the last collection ends.
     pub(super) end: End,
-    /// One for each CUPTI that was used.
-    pub(super) collectors: Mutex<Vec<&'static CuptiCollector>>,
+    /// Those that were used.
+    pub(super) collectors: Mutex<Vec<&'static Known>>,
 }
 
 static CURRENT: AtomicPtr<Process> = AtomicPtr::new(std::ptr::null_mut());

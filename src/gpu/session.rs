@@ -66,7 +66,7 @@ impl Default for GpuOptions {
 #[derive(Debug)]
 pub(super) enum Slot {
     Idle,
-    Running(Session),
+    Running(Box<Session>),
     /// The collector had not come back from its end when that was given up: see [`End`].
     Ending,
 }
@@ -84,7 +84,7 @@ pub(super) struct End {
 #[derive(Debug)]
 pub(super) struct Session {
     shared: Arc<Shared>,
-    collector: &'static CuptiCollector,
+    collector: &'static dyn Collector,
     worker: JoinHandle<Intake>,
     options: GpuOptions,
     warnings: Vec<String>,
@@ -134,7 +134,8 @@ pub fn start(trace: &Trace, options: &GpuOptions) -> Result<Vec<String>> {
     let Some(parts) = parts else {
         return Err(Error::Gpu { failure: GpuFailure::Unavailable, message: format!("{}: {reason}", state.name()) });
     };
-    let collector = CuptiCollector::of(process, parts);
+    let known = CuptiCollector::of(process, parts);
+    let collector = &*known.collector;
     let asked = Asked { kinds: options.kinds, all_calls: options.all_calls };
     let pool = &process.pool;
     pool.open(Sizes { buffer: options.buffer_bytes, cap: options.cap_bytes, may_refuse: collector.may_refuse() });
@@ -158,26 +159,26 @@ pub fn start(trace: &Trace, options: &GpuOptions) -> Result<Vec<String>> {
         pool.close();
         Error::Gpu { failure: GpuFailure::Failed, message: format!("no thread to read GPU records: {error}") }
     })?;
-    ops::tell(collector);
+    ops::tell(known);
     trace.shared().collecting.store(true, Ordering::Release);
     *lock(&trace.shared().on_drop) = Some(abandon);
-    *slot = Slot::Running(Session {
+    *slot = Slot::Running(Box::new(Session {
         shared: Arc::clone(trace.shared()),
         collector,
         worker,
         options: options.clone(),
         warnings: warnings.clone(),
-    });
+    }));
     Ok(warnings)
 }
 
 /// The collector's time; the clock that it is documented to use if it does not tell.
-fn now(collector: &CuptiCollector) -> u64 {
+fn now(collector: &dyn Collector) -> u64 {
     collector.now().unwrap_or_else(|| realtime_ns().unsigned_abs())
 }
 
 /// Reads buffers as they come, until the end of the collection.
-fn work(collector: &'static CuptiCollector, asked: Asked, mut intake: Intake) -> Intake {
+fn work(collector: &'static dyn Collector, asked: Asked, mut intake: Intake) -> Intake {
     let pool: &'static Pool = &Process::current().pool;
     let mut reader = collector.reader(asked);
     while let Some(full) = pool.next() {
@@ -238,7 +239,7 @@ fn end(shared: &Arc<Shared>, timeout: Option<Duration>) -> Option<GpuReport> {
 /// and a flush waits for it.
 fn stop_within(
     end: &'static End,
-    collector: &'static CuptiCollector,
+    collector: &'static dyn Collector,
     wait: Option<Wait>,
     deadline: Instant,
 ) -> Option<Ended> {

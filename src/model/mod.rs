@@ -13,6 +13,7 @@ pub(crate) mod log;
 pub(crate) mod pack;
 mod recent;
 pub(crate) mod record;
+mod reserved;
 pub(crate) mod snapshot;
 pub(crate) mod span;
 pub(crate) mod store;

@@ -17,6 +17,7 @@ use super::recent::RecentInputs;
 use super::record::{
     CounterRecord, GpuLane, GpuRecord, InstantRecord, LinkRecord, MemoryRecord, OpRecord, SampleRecord,
 };
+use super::reserved::{GPU_ARGS, MEMORY_ARGS, OP_ARGS, RARE_GPU_ARGS, SAMPLE_ARGS};
 use super::snapshot::Snapshot;
 use super::span::Span;
 use crate::error::{Error, Result};
@@ -61,53 +62,6 @@ pub(crate) enum IdOrder {
     /// None of these.
     Any,
 }
-
-/// Argument names that the formats use themselves, by section.
-const OP_ARGS: &[&str] = &[
-    "Input Dims",
-    "Input type",
-    "Call site",
-    "GPU duration (ms)",
-    "Kernels",
-    "Output alloc (bytes)",
-    "rank",
-    "External id",
-    "Call stack",
-];
-const GPU_ARGS: &[&str] = &[
-    "correlation",
-    "External id",
-    "bytes",
-    "copy kind",
-    "device",
-    "stream",
-    "cbid",
-    "value",
-    "memory bandwidth (GB/s)",
-    "grid",
-    "block",
-    "registers per thread",
-    "shared memory",
-    "context",
-    "graph id",
-    "graph node id",
-    "priority",
-];
-/// The same of activities that have what few have; of the others, callers may use these names.
-const RARE_GPU_ARGS: &[&str] = &[
-    "channel",
-    "channel_type",
-    "cluster",
-    "fromDevice",
-    "fromContext",
-    "toDevice",
-    "toContext",
-    "cuda_sync_kind",
-    "wait_on_cuda_event_id",
-    "cuda result",
-];
-const SAMPLE_ARGS: &[&str] = &["stack"];
-const MEMORY_ARGS: &[&str] = &["Bytes", "Allocation Type", "Device", "Addr", "Device Type", "Device Id"];
 
 #[derive(Debug)]
 pub(crate) struct Store {

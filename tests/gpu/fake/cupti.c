@@ -372,6 +372,12 @@ EXPORT void fake_new_kind(void) {
     put(&made);
 }
 
+// As the real one hands over what it has when the process ends.
+__attribute__((destructor)) static void at_exit(void) {
+    if (completed == NULL) return;
+    for (int i = 0; i <= thread_count; i++) complete(&buffers[i]);
+}
+
 // For the benchmark: what so many launches from within an op record, filled at the speed of memory and held until the
 // next flush. Answers the number of records.
 #define MOST_HELD 4096
