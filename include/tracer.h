@@ -1277,6 +1277,7 @@ tp_status tp_merge_join(struct tp_str plan,
                         struct tp_str out_path,
                         const struct tp_merge_options *options,
                         struct tp_merge_report *report);
+
 // Looks for the driver, its devices, the runtime and CUPTI, and tells in numbers what there is. That there is none is
 // no failure: `state` says so.
 //

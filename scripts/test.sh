@@ -36,19 +36,16 @@ step_rust() { cargo test --locked; }
 step_docs() { RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps --quiet; }
 
 # The hostile inputs are large, and show nothing more here.
-step_tsan() { sanitized thread --lib --test threads && sanitized thread --test merge --test select --test split -- --skip hostile; }
-step_asan() { sanitized address --lib --test threads --test documents && sanitized address --test merge --test select --test split -- --skip hostile; }
-step_python() { venv && cd bindings/python && TPTRACE_REQUIRE_TENSORPLAY=1 TPTRACE_REQUIRE_DASK=1 "$scratch/venv/bin/python" -m pytest -q -p no:cacheprovider; }
 # Of the GPU's tests those that stay in one process; the others start programs that are not instrumented.
 step_tsan() {
-  sanitized thread --lib --test threads && sanitized thread --test merge -- --skip hostile &&
+  sanitized thread --lib --test threads && sanitized thread --test merge --test select --test split -- --skip hostile &&
     sanitized thread --test gpu -- collection misbehaviour ops
 }
 step_asan() {
-  sanitized address --lib --test threads --test documents && sanitized address --test merge -- --skip hostile &&
+  sanitized address --lib --test threads --test documents && sanitized address --test merge --test select --test split -- --skip hostile &&
     sanitized address --test gpu -- collection misbehaviour ops
 }
-step_python() { venv && cd bindings/python && TPTRACE_REQUIRE_TENSORPLAY=1 "$scratch/venv/bin/python" -m pytest -q -p no:cacheprovider; }
+step_python() { venv && cd bindings/python && TPTRACE_REQUIRE_TENSORPLAY=1 TPTRACE_REQUIRE_DASK=1 "$scratch/venv/bin/python" -m pytest -q -p no:cacheprovider; }
 step_mypy() { venv && cd bindings/python && "$scratch/venv/bin/mypy" --cache-dir "$scratch/mypy" src/tptrace; }
 step_clients() { bash tests/clients/setup.sh && python3 tests/clients/run.py; }
 step_readme() { venv && cargo build --release --locked && "$scratch/venv/bin/python" tests/readme.py; }
