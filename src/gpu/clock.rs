@@ -11,8 +11,11 @@ struct Sample {
     uncertainty: i64,
 }
 
-/// A difference between samples that is no noise.
+/// A difference between samples that is worth following.
 const NOTABLE_NS: i64 = 1000;
+/// Readings that are good enough, and how many are tried for one.
+const CLOSE_NS: i64 = 250;
+const TRIES: u32 = 32;
 
 /// Converts times, by samples of both clocks taken while collecting: that the two run alike is measured, not assumed.
 #[derive(Debug)]
@@ -21,15 +24,17 @@ pub(super) struct Clock {
     /// Ascending; one only as long as the offset stays what it was.
     samples: Vec<Sample>,
     latest: Sample,
-    least: i64,
-    most: i64,
+    /// The offset was once at least this, and once at most that, whatever the readings' noise.
+    highest_low: i64,
+    lowest_high: i64,
 }
 
 impl Clock {
     /// `now` tells the collector's time.
     pub(super) fn new(domain: ClockDomain, now: impl Fn() -> u64) -> Self {
         let sample = take(domain, now);
-        Self { domain, samples: vec![sample], latest: sample, least: sample.offset, most: sample.offset }
+        let (highest_low, lowest_high) = (sample.offset - sample.uncertainty, sample.offset + sample.uncertainty);
+        Self { domain, samples: vec![sample], latest: sample, highest_low, lowest_high }
     }
 
     /// The trace's time.
@@ -40,10 +45,10 @@ impl Clock {
     /// Compares the clocks again.
     pub(super) fn check(&mut self, now: impl Fn() -> u64) {
         let sample = take(self.domain, now);
-        self.least = self.least.min(sample.offset);
-        self.most = self.most.max(sample.offset);
-        let known = self.samples.last().map_or(0, |last| last.offset);
-        if (sample.offset - known).abs() > NOTABLE_NS {
+        self.highest_low = self.highest_low.max(sample.offset - sample.uncertainty);
+        self.lowest_high = self.lowest_high.min(sample.offset + sample.uncertainty);
+        let (known, noise) = self.samples.last().map_or((0, 0), |last| (last.offset, last.uncertainty));
+        if (sample.offset - known).abs() > NOTABLE_NS + noise + sample.uncertainty {
             // The offset was as before up to the latest sample, and moved from there.
             if self.samples.last().is_none_or(|last| last.collector < self.latest.collector) {
                 self.samples.push(Sample { offset: known, ..self.latest });
@@ -70,7 +75,7 @@ impl Clock {
 
     /// How much the clocks moved against each other.
     pub(super) fn drift_ns(&self) -> u64 {
-        self.most.abs_diff(self.least)
+        u64::try_from(self.highest_low - self.lowest_high).unwrap_or(0)
     }
 }
 
@@ -95,8 +100,8 @@ fn trace_now(domain: ClockDomain) -> i64 {
     }
 }
 
-/// Reads the collector's clock between two readings of the trace's; the closest of a few, since a thread may be suspended
-/// in between.
+/// Reads the collector's clock between two readings of the trace's; the closest of some tries, since a thread may be
+/// suspended in between.
 fn take(domain: ClockDomain, now: impl Fn() -> u64) -> Sample {
     let one = || {
         let before = trace_now(domain);
@@ -105,7 +110,17 @@ fn take(domain: ClockDomain, now: impl Fn() -> u64) -> Sample {
         let half = (after - before) / 2;
         Sample { collector, offset: (before + half).saturating_sub(collector), uncertainty: half + 1 }
     };
-    (0..4).map(|_| one()).fold(one(), |best, new| if new.uncertainty < best.uncertainty { new } else { best })
+    let mut best = one();
+    for tried in 1..TRIES {
+        if best.uncertainty <= CLOSE_NS && tried >= 4 {
+            break;
+        }
+        let new = one();
+        if new.uncertainty < best.uncertainty {
+            best = new;
+        }
+    }
+    best
 }
 
 #[cfg(test)]

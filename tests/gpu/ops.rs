@@ -2,11 +2,12 @@
 
 use std::thread;
 
+use serde_json::json;
 use tptrace::gpu::{self, GpuKinds};
-use tptrace::{Format, Op, OpKind, Trace};
+use tptrace::{Arg, Format, GpuActivity, GpuKind, Op, OpKind, Trace, Value};
 
 use crate::collection::thread_id;
-use crate::workload::{Gpu, apart};
+use crate::workload::{Gpu, apart, document, lane, slices};
 
 apart! {
     fn ops_stay_balanced_over_the_end_of_a_collection() {
@@ -95,4 +96,28 @@ apart! {
             }
         }
     }
+}
+
+#[test]
+fn waits_and_overhead_may_be_added_by_hand() {
+    let trace = Trace::default();
+    let text = |key: &'static str| Arg { key: key.into(), value: Value::Text("mine".into()) };
+    for (kind, stream) in [(GpuKind::Sync, 7), (GpuKind::Sync, -1), (GpuKind::Overhead, 0), (GpuKind::Kernel, 7)] {
+        let args = [text("cuda_sync_kind"), text("channel")];
+        let name = "by hand".into();
+        trace
+            .add_gpu(&GpuActivity { name, kind, stream, end_ns: 5, args: &args, ..GpuActivity::default() })
+            .expect("added");
+    }
+    let torch = document(&trace, Format::Torch);
+    for (cat, lanes) in [("cuda_sync", &["stream 7 (sync)", "context (sync)"][..]), ("overhead", &["CUPTI overhead"])] {
+        let found = slices(&torch, cat);
+        assert_eq!(found.iter().map(|event| lane(&torch, event)).collect::<Vec<_>>(), lanes);
+    }
+    // What the format writes itself is not overwritten, and only there.
+    let sync = &slices(&torch, "cuda_sync")[0]["args"];
+    assert_eq!((&sync["cuda_sync_kind"], &sync["user.cuda_sync_kind"]), (&json!("by hand"), &json!("mine")));
+    let kernel = &slices(&torch, "kernel")[0]["args"];
+    assert_eq!((&kernel["cuda_sync_kind"], &kernel["channel"]), (&json!("mine"), &json!("mine")));
+    assert_eq!(torch["traceEvents"].to_string().matches("ac2g").count(), 0, "no flow leads to a wait");
 }
