@@ -10,9 +10,11 @@ use crate::model::clock::{ClockAnchor, ClockDomain, monotonic_ns, realtime_ns};
 use crate::model::event::{Counter, GpuActivity, Instant, MemoryEvent, Op, Sample};
 use crate::model::gpu::GpuInfo;
 use crate::model::identity::RankWorld;
+use crate::model::snapshot::Snapshot;
 use crate::model::span::Span;
-use crate::model::store::{Counts, Store};
+use crate::model::store::{Counts, RecordCounts, Store};
 use crate::output::{OnProgress, Target};
+use crate::record::{Core, Full, Limits};
 use crate::sync::{Mutex, MutexGuard};
 
 /// Top-level keys that only the format may write: readers depend on their values. The others may be replaced.
@@ -26,6 +28,10 @@ pub struct TraceOptions {
     pub base_ns: Option<i64>,
     /// The clock that timestamps are read from.
     pub clock: ClockDomain,
+    /// Bytes for spans that are recorded live, also while they are written; 0 for no limit.
+    pub record_bytes: usize,
+    /// What happens when they are used up.
+    pub record_full: Full,
 }
 
 /// Called when a trace goes.
@@ -53,6 +59,7 @@ impl Drop for Trace {
         if let Some(ends) = ends {
             ends(&self.shared);
         }
+        self.core.close();
     }
 }
 
@@ -61,6 +68,7 @@ impl Drop for Trace {
 pub struct Trace {
     clock: ClockInfo,
     shared: Arc<Shared>,
+    core: Arc<Core>,
     overlaps_moved: AtomicU64,
     overlaps_left: AtomicU64,
     flows_dropped: AtomicU64,
@@ -87,6 +95,7 @@ impl Trace {
                 collecting: AtomicBool::new(false),
                 on_drop: Mutex::new(None),
             }),
+            core: Core::new(Limits { bytes: options.record_bytes, full: options.record_full }),
             overlaps_moved: AtomicU64::new(0),
             overlaps_left: AtomicU64::new(0),
             flows_dropped: AtomicU64::new(0),
@@ -104,6 +113,11 @@ impl Trace {
 
     pub(crate) fn shared(&self) -> &Arc<Shared> {
         &self.shared
+    }
+
+    /// Live recording into this trace.
+    pub(crate) fn core(&self) -> &Arc<Core> {
+        &self.core
     }
 
     pub(crate) fn clock_domain(&self) -> ClockDomain {
@@ -219,7 +233,32 @@ impl Trace {
 
     /// Bytes of memory that events and texts take.
     pub fn memory(&self) -> usize {
-        self.lock().bytes()
+        self.lock().bytes() + self.core.bytes()
+    }
+
+    /// What live recording left out so far.
+    pub fn record_counts(&self) -> RecordCounts {
+        self.core.counts()
+    }
+
+    /// What is there now, with what was recorded live.
+    fn snapshot(&self) -> Snapshot {
+        if !self.core.is_used() {
+            return self.lock().snapshot();
+        }
+        let offset_ns = match self.clock.domain {
+            ClockDomain::Realtime => self.clock.anchor.realtime_ns - self.clock.anchor.monotonic_ns,
+            ClockDomain::Monotonic | ClockDomain::Unknown => 0,
+        };
+        let now_ns = monotonic_ns() + offset_ns;
+        let recorded = self.core.collect(&mut |change| change(&mut self.lock()), offset_ns, now_ns);
+        let mut snapshot = self.lock().snapshot();
+        snapshot.ops.extend(recorded.ops);
+        snapshot.instants.extend(recorded.instants);
+        snapshot.counters.extend(recorded.counters);
+        snapshot.marks.extend(recorded.marks);
+        snapshot.recording = Some((self.core.counts(), recorded.uncertainty_ns));
+        snapshot
     }
 
     /// Writes everything added so far. Other threads may go on adding; what they add does not show.
@@ -232,7 +271,7 @@ impl Trace {
         options: &ExportOptions,
         progress: Option<OnProgress<'_>>,
     ) -> Result<Exported> {
-        let snapshot = self.lock().snapshot();
+        let snapshot = self.snapshot();
         let exported = export(&snapshot, self.clock, target, options, progress)?;
         self.overlaps_moved.store(exported.overlaps_moved, Ordering::Relaxed);
         self.overlaps_left.store(exported.overlaps_left, Ordering::Relaxed);

@@ -123,6 +123,7 @@ unsafe fn add_op(store: &mut Store, from: *const tp_op) -> Result<u64, Failure> 
     Ok(store.add_op(&Op {
         name,
         kind,
+        category: crate::Text::default(),
         start_ns: op.start_ns,
         end_ns: op.end_ns,
         thread_id: op.thread_id,

@@ -9,8 +9,10 @@ use crate::model::clock::{ClockAnchor, ClockDomain};
 use crate::model::event::Int;
 use crate::model::gpu::{GpuDevice, GpuLibrary};
 use crate::model::identity::RankWorld;
+use crate::model::intern::Id;
 use crate::model::record::{GpuRecord, OpRecord};
 use crate::model::snapshot::Snapshot;
+use crate::model::store::RecordCounts;
 
 /// `distributedInfo.backend` where the caller gave none: the reference's.
 const BACKEND: &str = "tensorplay.distributed";
@@ -21,6 +23,13 @@ pub(crate) struct ClockInfo {
     pub(crate) base_ns: i64,
     pub(crate) domain: ClockDomain,
     pub(crate) anchor: ClockAnchor,
+}
+
+/// A text as it stands inside a string.
+fn escaped(snapshot: &Snapshot, id: Id) -> String {
+    let mut out = Vec::new();
+    json::inside(&mut out, snapshot.texts.get(id));
+    String::from_utf8_lossy(&out).into_owned()
 }
 
 /// A snapshot with all decisions made.
@@ -35,6 +44,8 @@ pub(super) struct Document<'a> {
     /// `None`: the reference's ids, the correlation ids as they are.
     pub(super) flow_ids: Option<FlowIds>,
     pub(super) op_moves: Moves,
+    /// The categories of ops that have another one than their kind's, escaped.
+    pub(super) categories: Vec<String>,
     pub(super) gpu_moves: Moves,
     options: &'a ExportOptions,
     clock: ClockInfo,
@@ -63,6 +74,7 @@ impl<'a> Document<'a> {
             launches: draws_launches(options.format).then(|| Launches::new(&snapshot.gpu)),
             flow_ids: (!options.as_reference).then(|| FlowIds::new(&snapshot.gpu)),
             op_moves,
+            categories: snapshot.categories.iter().map(|&id| escaped(snapshot, id)).collect(),
             gpu_moves,
             options,
             clock,
@@ -163,9 +175,12 @@ impl<'a> Document<'a> {
 
     fn has_losses(&self) -> bool {
         let counts = &self.snapshot.counts;
+        let recording = self.snapshot.recording.as_ref();
+        let not_recorded = recording.is_some_and(|(counts, _)| *counts != RecordCounts::default());
         let odd = self.snapshot.gpu_report.as_ref().is_some_and(|report| !report.warnings.is_empty());
         !self.options.as_reference
             && (odd
+                || not_recorded
                 || counts.dropped + counts.clamped + counts.repaired_texts + self.gpu_moves.left + self.op_moves.left
                     > 0)
     }
@@ -193,6 +208,16 @@ impl<'a> Document<'a> {
             )
             .as_bytes(),
         );
+        if let Some((counts, uncertainty)) = &self.snapshot.recording {
+            out.extend_from_slice(
+                format!(
+                    ", \"recording\": {{\"dropped\": {}, \"unmatched_ends\": {}, \"overwritten_chunks\": {}, \
+                     \"clock_uncertainty_ns\": {uncertainty}}}",
+                    counts.dropped, counts.unmatched, counts.overwritten_chunks
+                )
+                .as_bytes(),
+            );
+        }
         if let Some(report) = &self.snapshot.gpu_report {
             out.extend_from_slice(b", \"gpu\": {");
             for (name, number) in report.numbers() {

@@ -81,6 +81,7 @@ enum Piece {
     Samples(usize),
     Counters(usize),
     Instants(usize),
+    Marks(usize),
     Flows(usize),
     Tail,
 }
@@ -151,6 +152,7 @@ fn pieces(document: &Document<'_>) -> impl Iterator<Item = (Piece, u64, usize)> 
         .chain(chunks(snapshot.samples.len(), Piece::Samples))
         .chain(chunks(snapshot.counters.len(), Piece::Counters))
         .chain(chunks(snapshot.instants.len(), Piece::Instants))
+        .chain(chunks(snapshot.marks.len(), Piece::Marks))
         .chain(chunks(gpu, Piece::Flows).map(|(piece, _, lines)| (piece, 0, lines))) // the activities counted above
         .chain(std::iter::once((Piece::Tail, 0, 0)))
 }
@@ -180,6 +182,7 @@ impl Printer<'_> {
             Piece::Instants(chunk) => {
                 snapshot.instants.chunk(chunk).iter().for_each(|instant| self.instant(out, instant));
             }
+            Piece::Marks(chunk) => snapshot.marks.chunk(chunk).iter().for_each(|mark| self.mark(out, mark)),
             Piece::Flows(chunk) => {
                 for (index, gpu) in numbered(chunk).zip(snapshot.gpu.chunk(chunk)) {
                     self.flow(out, index, gpu);

@@ -7,7 +7,9 @@ use crate::model::event::{GpuDetails, GpuKind, InstantScope, Int, OpKind};
 use crate::model::extra::GpuExtra;
 use crate::model::intern::{Id, NONE};
 use crate::model::pack::{self, Unpack};
-use crate::model::record::{CounterRecord, GpuLane, GpuRecord, InstantRecord, MemoryRecord, OpRecord, SampleRecord};
+use crate::model::record::{
+    CounterRecord, GpuLane, GpuRecord, InstantRecord, MarkRecord, MemoryRecord, OpRecord, SampleRecord,
+};
 
 /// Slots of the cache of printed inputs; a training step repeats a few hundred shapes.
 const CACHE_SLOTS: usize = 1024;
@@ -46,6 +48,10 @@ impl<'a> Printer<'a> {
         out.extend_from_slice(b",\"args\":{");
     }
 
+    fn category(&self, number: u8) -> &'a str {
+        self.document.categories.get(usize::from(number) - 1).map_or("user_annotation", String::as_str)
+    }
+
     #[inline]
     fn place(&self, out: &mut Vec<u8>, lane: Lane) {
         out.extend_from_slice(b",\"pid\":");
@@ -60,6 +66,7 @@ impl<'a> Printer<'a> {
         let document = self.document;
         let texts = &document.snapshot.texts;
         let cat = match op.kind {
+            _ if op.category > 0 => self.category(op.category),
             OpKind::Op => "cpu_op",
             OpKind::Backward if !document.is_torch() => "backward",
             OpKind::UserAnnotation | OpKind::Backward => "user_annotation",
@@ -395,6 +402,24 @@ impl<'a> Printer<'a> {
         out.extend_from_slice(b",\"args\":{");
         self.free_args(out, &mut Args::new(), counter.values);
         out.extend_from_slice(b"}}");
+    }
+
+    /// One part of a flow or of an async span.
+    pub(super) fn mark(&self, out: &mut Vec<u8>, mark: &MarkRecord) {
+        let texts = &self.document.snapshot.texts;
+        out.extend_from_slice(b",\n{\"name\":");
+        json::text(out, texts.get(mark.name));
+        out.extend_from_slice(b",\"cat\":");
+        json::text(out, texts.get(mark.category));
+        out.extend_from_slice(b",\"ph\":\"");
+        out.push(mark.phase);
+        // As text: numbers end at 2^53 in JavaScript.
+        out.extend_from_slice(b"\",\"id\":\"0x");
+        out.extend_from_slice(format!("{:x}", mark.id).as_bytes());
+        out.extend_from_slice(b"\",\"ts\":");
+        self.document.times.timestamp(out, mark.time);
+        self.place(out, self.document.lanes.instant[mark.thread as usize]);
+        out.extend_from_slice(if mark.phase == b'f' { b",\"bp\":\"e\"}" } else { b"}" });
     }
 
     /// One instant.

@@ -83,6 +83,8 @@ pub struct Op<'a> {
     pub name: Text<'a>,
     /// Chooses the category.
     pub kind: OpKind,
+    /// Another category than the kind's; empty for that. Of the first 254 of a trace, the rest have the kind's.
+    pub category: Text<'a>,
     /// Start, in nanoseconds of the trace's clock.
     pub start_ns: i64,
     /// End, in nanoseconds of the trace's clock. Before the start: the slice gets 1 ns, and is counted.

@@ -75,6 +75,27 @@ impl<T> View<T> {
         self.len
     }
 
+    /// Adds items to what is seen, not to the log.
+    pub(crate) fn extend(&mut self, items: Vec<T>)
+    where
+        T: Copy,
+    {
+        let mut tail = match self.len % CHUNK {
+            0 => Vec::new(),
+            _ => self.chunks.pop().map_or_else(Vec::new, |last| last.to_vec()),
+        };
+        self.len += items.len();
+        for item in items {
+            tail.push(item);
+            if tail.len() == CHUNK {
+                self.chunks.push(Arc::new(std::mem::take(&mut tail)));
+            }
+        }
+        if !tail.is_empty() {
+            self.chunks.push(Arc::new(tail));
+        }
+    }
+
     /// The items of chunk `index`, the first of which is item `index * CHUNK`.
     pub(crate) fn chunk(&self, index: usize) -> &[T] {
         &self.chunks[index]
@@ -113,5 +134,13 @@ mod tests {
         assert_eq!(log.get(CHUNK), Some(&CHUNK));
         assert_eq!(log.get(CHUNK + 10), Some(&0));
         assert_eq!(log.get(3 * CHUNK + 10), None);
+        for (start, more) in [(CHUNK + 10, 5), (CHUNK + 10, 2 * CHUNK), (0, 3), (CHUNK, 1), (CHUNK - 1, 1)] {
+            let mut log = Log::default();
+            (0..start).for_each(|i| log.push(i));
+            let mut view = log.view();
+            view.extend((start..start + more).collect());
+            assert_eq!(view.iter().map(|(_, &v)| v).collect::<Vec<_>>(), (0..start + more).collect::<Vec<_>>());
+            assert_eq!((view.len(), view.get(start), log.len()), (start + more, Some(&start), start));
+        }
     }
 }

@@ -16,6 +16,8 @@ pub(crate) struct OpRecord {
     /// Index into the op threads.
     pub(crate) thread: u32,
     pub(crate) kind: OpKind,
+    /// Index into the categories and 1, or 0 for the kind's.
+    pub(crate) category: u8,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -95,6 +97,19 @@ pub(crate) struct CounterRecord {
     pub(crate) time: i64,
     pub(crate) name: Id,
     pub(crate) values: Id,
+}
+
+/// A part of a flow or of an async span.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct MarkRecord {
+    pub(crate) time: i64,
+    pub(crate) id: u64,
+    pub(crate) name: Id,
+    pub(crate) category: Id,
+    /// Index into the instant threads.
+    pub(crate) thread: u32,
+    /// `ph`
+    pub(crate) phase: u8,
 }
 
 #[derive(Debug, Clone, Copy)]

@@ -7,13 +7,13 @@ use super::event::Int;
 use super::extra::{GpuExtra, OpExtra};
 use super::gpu::{GpuInfo, GpuReport};
 use super::identity::RankWorld;
-use super::intern::{NONE, Texts};
+use super::intern::{Id, NONE, Texts};
 use super::log::View;
 use super::record::{
-    CounterRecord, GpuLane, GpuRecord, InstantRecord, LinkRecord, MemoryRecord, OpRecord, SampleRecord,
+    CounterRecord, GpuLane, GpuRecord, InstantRecord, LinkRecord, MarkRecord, MemoryRecord, OpRecord, SampleRecord,
 };
 use super::span::Span;
-use super::store::{Counts, IdOrder};
+use super::store::{Counts, IdOrder, RecordCounts};
 
 #[derive(Debug, Clone)]
 pub(crate) struct Snapshot {
@@ -26,6 +26,9 @@ pub(crate) struct Snapshot {
     pub(crate) samples: View<SampleRecord>,
     pub(crate) counters: View<CounterRecord>,
     pub(crate) instants: View<InstantRecord>,
+    pub(crate) marks: View<MarkRecord>,
+    /// Of ops that have another one than their kind's.
+    pub(crate) categories: Vec<Id>,
     /// Thread ids in the order in which ops first used them; likewise the others.
     pub(crate) op_threads: Vec<u64>,
     pub(crate) gpu_lanes: Vec<GpuLane>,
@@ -45,6 +48,8 @@ pub(crate) struct Snapshot {
     pub(crate) metadata: Vec<(String, String)>,
     pub(crate) gpu_info: Option<Arc<GpuInfo>>,
     pub(crate) gpu_report: Option<GpuReport>,
+    /// Live recording, if there was any: what it left out, and how far its times may be off, in nanoseconds.
+    pub(crate) recording: Option<(RecordCounts, u64)>,
 }
 
 impl Snapshot {
@@ -56,6 +61,7 @@ impl Snapshot {
             self.samples.len(),
             self.counters.len(),
             self.instants.len(),
+            self.marks.len(),
         ];
         counts.iter().map(|&n| n as u64).sum()
     }

@@ -15,7 +15,7 @@ use super::log::Log;
 use super::pack;
 use super::recent::RecentInputs;
 use super::record::{
-    CounterRecord, GpuLane, GpuRecord, InstantRecord, LinkRecord, MemoryRecord, OpRecord, SampleRecord,
+    CounterRecord, GpuLane, GpuRecord, InstantRecord, LinkRecord, MarkRecord, MemoryRecord, OpRecord, SampleRecord,
 };
 use super::reserved::{GPU_ARGS, MEMORY_ARGS, OP_ARGS, RARE_GPU_ARGS, SAMPLE_ARGS};
 use super::snapshot::Snapshot;
@@ -51,6 +51,17 @@ pub struct Counts {
     pub flows_dropped: u64,
 }
 
+/// What live recording had to leave out or mend.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RecordCounts {
+    /// Records dropped: no room, spans too deep, or a signal that interrupted the recording of its own thread.
+    pub dropped: u64,
+    /// Ends without a begin.
+    pub unmatched: u64,
+    /// Chunks of older records that made room for newer ones.
+    pub overwritten_chunks: u64,
+}
+
 /// In which order the ids of ops came: how a GPU activity's op is found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum IdOrder {
@@ -74,6 +85,8 @@ pub(crate) struct Store {
     samples: Log<SampleRecord>,
     counters: Log<CounterRecord>,
     instants: Log<InstantRecord>,
+    marks: Log<MarkRecord>,
+    categories: Vec<Id>,
     op_threads: Keys<u64>,
     gpu_lanes: Keys<GpuLane>,
     memory_threads: Keys<u64>,
@@ -111,6 +124,8 @@ impl Store {
             samples: Log::default(),
             counters: Log::default(),
             instants: Log::default(),
+            marks: Log::default(),
+            categories: Vec::new(),
             op_threads: Keys::default(),
             gpu_lanes: Keys::default(),
             memory_threads: Keys::default(),
@@ -257,6 +272,28 @@ impl Store {
     }
 
     fn try_add_op(&mut self, op: &Op<'_>) -> Result<u64> {
+        let position = self.ops.len() as u64;
+        let record = self.op_record(op, position)?;
+        let id = record.id;
+        if id != position || self.id_order != IdOrder::Position {
+            self.note_id(id);
+        }
+        self.last_id = Some(id);
+        self.counts.ops += 1;
+        self.ops.push(record);
+        Ok(id)
+    }
+
+    /// An op that is in one document only, as the one after `before` others of the kind.
+    pub(crate) fn transient_op(&mut self, op: &Op<'_>, before: u64) -> Result<OpRecord> {
+        // After all ids of the trace, in their order.
+        let next = self.last_id.map_or(0, |last| last.saturating_add(1)).max(self.ops.len() as u64);
+        let id = next.saturating_add(before);
+        self.op_record(&Op { id: Some(id), ..*op }, id)
+    }
+
+    #[inline]
+    fn op_record(&mut self, op: &Op<'_>, position: u64) -> Result<OpRecord> {
         let name = self.text(op.name)?;
         let call_site = if op.call_site.0.is_empty() { NONE } else { self.text(op.call_site)? };
         let inputs = match &op.inputs {
@@ -268,20 +305,15 @@ impl Store {
         let gpu_ms = op.gpu_ms.unwrap_or(f64::NAN);
         let extra = OpExtra { gpu_ms, kernel_count: op.kernel_count, output_bytes: op.output_bytes, stack, args };
         let extra = self.pack_extra(gpu_ms.is_nan() && args == NONE, |out| extra.pack(out))?;
-        let position = self.ops.len() as u64;
-        if position >= u64::from(u32::MAX) {
+        if self.ops.len() as u64 >= u64::from(u32::MAX) {
             return Err(full("ops"));
         }
         let id = op.id.unwrap_or(position);
-        if id != position || self.id_order != IdOrder::Position {
-            self.note_id(id);
-        }
-        self.last_id = Some(id);
+        let category = if op.category.0.is_empty() { 0 } else { self.category(op.category)? };
         self.has_shapes |= inputs != NONE;
         self.has_stacks |= stack != NONE;
-        self.counts.ops += 1;
         self.note_slice(op.start_ns, op.end_ns);
-        self.ops.push(OpRecord {
+        Ok(OpRecord {
             start: op.start_ns,
             end: op.end_ns,
             id,
@@ -291,8 +323,21 @@ impl Store {
             extra,
             thread: self.op_threads.index_of(op.thread_id),
             kind: op.kind,
-        });
-        Ok(id)
+            category,
+        })
+    }
+
+    /// The number of a category and 1, or 0 if there are too many.
+    fn category(&mut self, category: Text<'_>) -> Result<u8> {
+        let id = self.text(category)?;
+        if let Some(known) = self.categories.iter().position(|known| *known == id) {
+            return Ok(known as u8 + 1);
+        }
+        if self.categories.len() >= 254 {
+            return Ok(0);
+        }
+        self.categories.push(id);
+        Ok(self.categories.len() as u8)
     }
 
     #[cold]
@@ -423,6 +468,18 @@ impl Store {
     }
 
     fn try_add_counter(&mut self, counter: &Counter<'_>) -> Result<()> {
+        let record = self.counter_record(counter)?;
+        self.counts.counters += 1;
+        self.counters.push(record);
+        Ok(())
+    }
+
+    /// Values that are in one document only.
+    pub(crate) fn transient_counter(&mut self, counter: &Counter<'_>) -> Option<CounterRecord> {
+        self.counter_record(counter).ok()
+    }
+
+    fn counter_record(&mut self, counter: &Counter<'_>) -> Result<CounterRecord> {
         let numeric = |value: &Value<'_>| match value {
             Value::Int(_) | Value::Uint(_) => true,
             Value::Float(number) => number.is_finite(),
@@ -436,10 +493,8 @@ impl Store {
         }
         let name = self.text(counter.name)?;
         let values = self.args(counter.values, &[])?;
-        self.counts.counters += 1;
         self.span.point(counter.time_ns);
-        self.counters.push(CounterRecord { time: counter.time_ns, name, values });
-        Ok(())
+        Ok(CounterRecord { time: counter.time_ns, name, values })
     }
 
     /// Adds one instant.
@@ -449,13 +504,42 @@ impl Store {
     }
 
     fn try_add_instant(&mut self, instant: &Instant<'_>) -> Result<()> {
+        let record = self.instant_record(instant)?;
+        self.counts.instants += 1;
+        self.instants.push(record);
+        Ok(())
+    }
+
+    /// An instant that is in one document only.
+    pub(crate) fn transient_instant(&mut self, instant: &Instant<'_>) -> Option<InstantRecord> {
+        self.instant_record(instant).ok()
+    }
+
+    fn instant_record(&mut self, instant: &Instant<'_>) -> Result<InstantRecord> {
         let name = self.text(instant.name)?;
         let args = self.args(instant.args, &[])?;
-        self.counts.instants += 1;
         self.span.point(instant.time_ns);
         let thread = self.instant_threads.index_of(instant.thread_id);
-        self.instants.push(InstantRecord { time: instant.time_ns, name, args, thread, scope: instant.scope });
-        Ok(())
+        Ok(InstantRecord { time: instant.time_ns, name, args, thread, scope: instant.scope })
+    }
+
+    /// A part of a flow or of an async span, for [`Store::add_mark`] or for one document.
+    pub(crate) fn mark(
+        &mut self,
+        phase: u8,
+        name: &str,
+        category: &str,
+        thread: u64,
+        time: i64,
+        id: u64,
+    ) -> Result<MarkRecord> {
+        let (name, category) = (self.text(name.into())?, self.text(category.into())?);
+        self.span.point(time);
+        Ok(MarkRecord { time, id, name, category, thread: self.instant_threads.index_of(thread), phase })
+    }
+
+    pub(crate) fn add_mark(&mut self, mark: MarkRecord) {
+        self.marks.push(mark);
     }
 
     /// Bytes held by events and texts.
@@ -469,6 +553,7 @@ impl Store {
             + self.samples.bytes()
             + self.counters.bytes()
             + self.instants.bytes()
+            + self.marks.bytes()
             + self.op_threads.bytes()
             + self.gpu_lanes.bytes()
             + self.memory_threads.bytes()
@@ -488,6 +573,8 @@ impl Store {
             samples: self.samples.view(),
             counters: self.counters.view(),
             instants: self.instants.view(),
+            marks: self.marks.view(),
+            categories: self.categories.clone(),
             op_threads: self.op_threads.in_order().to_vec(),
             gpu_lanes: self.gpu_lanes.in_order().to_vec(),
             memory_threads: self.memory_threads.in_order().to_vec(),
@@ -505,6 +592,7 @@ impl Store {
             metadata: self.metadata.clone(),
             gpu_info: self.gpu_info.clone(),
             gpu_report: self.gpu_report.clone(),
+            recording: None,
         }
     }
 }

@@ -273,6 +273,7 @@ impl Gather for Ops {
             store.add_op(&Op {
                 name,
                 kind: op.kind,
+                category: crate::Text::default(),
                 start_ns: op.start_ns,
                 end_ns: op.end_ns,
                 thread_id: op.thread_id,

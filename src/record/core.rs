@@ -1,0 +1,455 @@
+//! The trace's side of live recording: its lanes, its memory, its clock.
+
+use std::collections::HashMap;
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+
+use super::chunk::{Chunk, FIRST, LATER, Open, Record};
+use super::clock::{self, Anchors, Converter};
+use super::lane::Lane;
+use super::local;
+use super::replay::Replay;
+use crate::model::store::RecordCounts;
+use crate::sync::{Mutex, lock};
+
+/// What happens when the memory for records is used up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Full {
+    /// What comes then is dropped, and counted.
+    #[default]
+    DropNew,
+    /// The oldest goes: a flight recorder.
+    KeepRecent,
+}
+
+/// How much is recorded.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Limits {
+    /// Bytes of all that is recorded, also while it is written; 0 for no limit.
+    pub(crate) bytes: usize,
+    pub(crate) full: Full,
+}
+
+/// The bytes that chunks may take, of which so many are taken by events of before. While a document is written, the
+/// events that it makes of records stand beside them, and are larger.
+fn chunk_limit(limits: Limits, stored: usize) -> usize {
+    if limits.bytes == 0 { usize::MAX } else { limits.bytes.saturating_sub(stored) / 5 * 2 }
+}
+
+/// Live recording into one trace.
+#[derive(Debug)]
+pub(crate) struct Core {
+    /// No other trace of this process has it, ever.
+    pub(crate) id: u64,
+    limits: Limits,
+    itself: Weak<Core>,
+    /// Calls that interrupted others.
+    interrupting: AtomicU64,
+    closed: AtomicBool,
+    registry: Mutex<Registry>,
+    /// One reader at a time, and how far it has come with each lane, by the lane's address.
+    reading: Mutex<HashMap<usize, Replay>>,
+}
+
+/// What the lock guards, and the guarded part of all lanes.
+#[derive(Debug)]
+struct Registry {
+    lanes: *mut Lane,
+    bytes: usize,
+    /// Bytes that records take which became events of the trace.
+    stored: usize,
+    order: u64,
+    overwritten: u64,
+    /// Of lanes that are gone.
+    dropped: u64,
+    unmatched: u64,
+    anchors: Anchors,
+}
+
+// SAFETY: lanes and chunks are used under the lock, or by the one thread that writes them (see `lane`), or by the reader,
+// for whom they are kept.
+unsafe impl Send for Registry {}
+
+/// A lane as a reader sees it.
+pub(super) struct Seen {
+    lane: *mut Lane,
+    pub(super) thread: u64,
+    pub(super) name: String,
+    /// Chunks, from the oldest on, and which of their records are new.
+    chunks: Vec<(*mut Chunk, usize, usize)>,
+}
+
+impl Seen {
+    /// The spans that were open when the first chunk began.
+    pub(super) fn open(&self) -> &[Open] {
+        // SAFETY: the chunks are kept while they are read.
+        self.chunks.first().map_or(&[], |&(chunk, ..)| unsafe { Chunk::open(chunk) })
+    }
+
+    pub(super) fn records(&self) -> impl Iterator<Item = &[Record]> {
+        // SAFETY: as above, and so many were published.
+        self.chunks.iter().map(|&(chunk, from, to)| unsafe { Chunk::records(chunk, from, to) })
+    }
+}
+
+impl Core {
+    pub(crate) fn new(limits: Limits) -> Arc<Self> {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        clock::prepare();
+        local::prepare();
+        Arc::new_cyclic(|itself| Self {
+            id: NEXT.fetch_add(1, Ordering::Relaxed),
+            limits,
+            itself: itself.clone(),
+            interrupting: AtomicU64::new(0),
+            closed: AtomicBool::new(false),
+            registry: Mutex::new(Registry {
+                lanes: null_mut(),
+                bytes: 0,
+                stored: 0,
+                order: 0,
+                overwritten: 0,
+                dropped: 0,
+                unmatched: 0,
+                anchors: Anchors::new(),
+            }),
+            reading: Mutex::new(HashMap::new()),
+        })
+    }
+
+    /// The oldest records make room.
+    pub(crate) fn keeps_recent(&self) -> bool {
+        self.limits.full == Full::KeepRecent
+    }
+
+    #[cold]
+    pub(super) fn count_interrupting(&self) {
+        self.interrupting.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn counts(&self) -> RecordCounts {
+        let registry = lock(&self.registry);
+        let mut counts = RecordCounts {
+            dropped: registry.dropped + self.interrupting.load(Ordering::Relaxed),
+            unmatched: registry.unmatched,
+            overwritten_chunks: registry.overwritten,
+        };
+        for lane in registry.lanes() {
+            counts.dropped += lane.dropped.load(Ordering::Relaxed);
+            counts.unmatched += lane.unmatched.load(Ordering::Relaxed);
+        }
+        counts
+    }
+
+    /// Something was recorded, or could not be.
+    pub(crate) fn is_used(&self) -> bool {
+        let registry = lock(&self.registry);
+        registry.order > 0 || self.interrupting.load(Ordering::Relaxed) > 0 || !registry.lanes.is_null()
+    }
+
+    /// Bytes that records take.
+    pub(crate) fn bytes(&self) -> usize {
+        lock(&self.registry).bytes
+    }
+
+    /// Makes a lane for this thread; NULL if that cannot be.
+    pub(super) fn add_lane(&self) -> *mut Lane {
+        let Some(core) = self.itself.upgrade().filter(|_| !self.closed.load(Ordering::Acquire)) else {
+            return null_mut();
+        };
+        let thread = rustix::thread::gettid().as_raw_nonzero().get() as u64;
+        let Some(memory) = Chunk::map(lane_bytes()) else { return null_mut() };
+        let lane: *mut Lane = memory.cast();
+        // SAFETY: a mapping of enough bytes, at the start of a page, and nobody else's.
+        unsafe { lane.write(Lane::new(core, thread)) };
+        let mut registry = lock(&self.registry);
+        registry.bytes += lane_bytes();
+        // SAFETY: new, and under the lock.
+        unsafe { (*(*lane).guarded.get()).next = registry.lanes };
+        registry.lanes = lane;
+        lane
+    }
+
+    /// Gives the lane of this thread a chunk in which so many records fit. False: there is no room.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn grow(&self, lane: &Lane, records: usize) -> bool {
+        let mut registry = lock(&self.registry);
+        if self.closed.load(Ordering::Acquire) {
+            return false;
+        }
+        let open = lane.open_spans();
+        let needed = size_of::<Chunk>() + size_of_val(open) + records * size_of::<Record>();
+        // SAFETY: under the lock.
+        let guarded = unsafe { &mut *lane.guarded.get() };
+        let size = if guarded.last.is_null() && needed <= FIRST { FIRST } else { LATER };
+        let limit = chunk_limit(self.limits, registry.stored);
+        let mut chunk: *mut Chunk = null_mut();
+        while registry.bytes + size > limit {
+            let oldest = if self.keeps_recent() { registry.take_oldest() } else { null_mut() };
+            if oldest.is_null() {
+                return false;
+            }
+            registry.overwritten += 1;
+            // SAFETY: taken from its lane, and not the one that its thread writes in.
+            unsafe {
+                registry.bytes -= (*oldest).size;
+                if (*oldest).size == size && chunk.is_null() {
+                    chunk = oldest;
+                } else {
+                    Chunk::unmap(oldest);
+                }
+            }
+        }
+        if chunk.is_null() {
+            match Chunk::map(size) {
+                Some(new) => chunk = new,
+                None => return false,
+            }
+        }
+        registry.bytes += size;
+        registry.order += 1;
+        registry.anchors.add(false);
+        // SAFETY: nobody else's, and large enough.
+        unsafe { Chunk::begin(chunk, size, open, registry.order) };
+        if guarded.last.is_null() {
+            guarded.first = chunk;
+            guarded.read = 0;
+        } else {
+            // SAFETY: the lane's own, under the lock.
+            unsafe { (*guarded.last).next = chunk };
+        }
+        guarded.last = chunk;
+        drop(registry);
+        lane.enter(chunk);
+        true
+    }
+
+    /// The thread of a lane ends: its records stay, unless the trace is gone.
+    pub(super) fn leave(&self, lane: *mut Lane) {
+        let name = std::fs::read("/proc/thread-self/comm").unwrap_or_default();
+        let mut registry = lock(&self.registry);
+        // SAFETY: under the lock; the lane lives.
+        let guarded = unsafe { &mut *(*lane).guarded.get() };
+        guarded.ended = true;
+        let length = name.len().min(15);
+        guarded.name[..length].copy_from_slice(&name[..length]);
+        let free = guarded.orphan;
+        if guarded.first.is_null() && !free {
+            registry.remove(lane);
+            drop(registry);
+            Self::free_lane(lane);
+        } else {
+            drop(registry);
+            if free {
+                Self::free_lane(lane);
+            }
+        }
+    }
+
+    pub(super) fn is_orphan(&self, lane: &Lane) -> bool {
+        let _registry = lock(&self.registry);
+        // SAFETY: under the lock.
+        unsafe { (*lane.guarded.get()).orphan }
+    }
+
+    /// Frees a lane that is in no list any more, and its chunks.
+    pub(super) fn free_lane(lane: *mut Lane) {
+        // SAFETY: nobody else knows it; made in `add_lane`.
+        unsafe {
+            let mut chunk = (*(*lane).guarded.get()).first;
+            while !chunk.is_null() {
+                let next = (*chunk).next;
+                Chunk::unmap(chunk);
+                chunk = next;
+            }
+            std::ptr::drop_in_place(lane);
+            let _ = rustix::mm::munmap(lane.cast(), lane_bytes());
+        }
+    }
+
+    /// The trace goes: nothing is recorded any more. Threads that still hold a lane free it.
+    pub(crate) fn close(&self) {
+        let _reading = lock(&self.reading);
+        let mut registry = lock(&self.registry);
+        self.closed.store(true, Ordering::Release);
+        let mut gone = Vec::new();
+        let mut at = std::mem::replace(&mut registry.lanes, null_mut());
+        while !at.is_null() {
+            // SAFETY: under the lock; lanes in the list live.
+            let guarded = unsafe { &mut *(*at).guarded.get() };
+            let next = guarded.next;
+            if guarded.ended {
+                gone.push(at);
+            } else {
+                guarded.orphan = true;
+                // All but the chunk that the thread may be writing in.
+                while guarded.first != guarded.last {
+                    let chunk = guarded.first;
+                    // SAFETY: the lane's own, and the thread is past it.
+                    unsafe {
+                        guarded.first = (*chunk).next;
+                        Chunk::unmap(chunk);
+                    }
+                }
+            }
+            at = next;
+        }
+        registry.bytes = 0;
+        drop(registry);
+        gone.into_iter().for_each(Self::free_lane);
+    }
+
+    /// Hands what is recorded to `read`, a lane at a time: all that is new, which is then gone, or with
+    /// [`Full::KeepRecent`] all that there is, which stays. `read` answers the bytes that it stored. Recording goes on
+    /// meanwhile.
+    pub(super) fn read(&self, mut read: impl FnMut(&Seen, &mut Converter, &mut Replay) -> usize) -> u64 {
+        let mut replays = lock(&self.reading);
+        let keep = self.keeps_recent();
+        let mut seen = Vec::new();
+        let mut converter = {
+            let mut registry = lock(&self.registry);
+            for lane in registry.lanes() {
+                seen.push(see(lane, keep));
+            }
+            // After the newest record.
+            registry.anchors.add(true);
+            registry.anchors.converter()
+        };
+        // In the order in which the threads came.
+        seen.reverse();
+        let mut stored = 0;
+        for one in &mut seen {
+            if one.name.is_empty() {
+                let name = std::fs::read_to_string(format!("/proc/self/task/{}/comm", one.thread));
+                one.name = name.unwrap_or_default().trim_end().to_owned();
+            }
+            let replay = replays.entry(one.lane as usize).or_default();
+            if keep {
+                *replay = Replay::default();
+            }
+            stored += read(one, &mut converter, replay);
+        }
+        let mut registry = lock(&self.registry);
+        registry.stored += if keep { 0 } else { stored };
+        let mut gone = Vec::new();
+        for one in seen {
+            if registry.release(&one, keep) {
+                replays.remove(&(one.lane as usize));
+                gone.push(one.lane);
+            }
+        }
+        drop(registry);
+        gone.into_iter().for_each(Self::free_lane);
+        converter.uncertainty_ns()
+    }
+}
+
+/// Looks at a lane under the lock: its chunks up to what is published now. They are kept until they are released.
+fn see(lane: &Lane, keep: bool) -> Seen {
+    // SAFETY: under the lock.
+    let guarded = unsafe { &mut *lane.guarded.get() };
+    let mut chunks = Vec::new();
+    let mut at = guarded.first;
+    let mut from = if keep { 0 } else { guarded.read };
+    while !at.is_null() {
+        // SAFETY: the lane's own chunks, which live, and change their links under the lock only.
+        unsafe {
+            chunks.push((at, from, Chunk::len(at)));
+            (*at).read = true;
+            at = (*at).next;
+        }
+        from = 0;
+    }
+    let name = guarded.name.split(|&byte| byte == 0 || byte == b'\n').next().unwrap_or_default();
+    let name = String::from_utf8_lossy(name).into_owned();
+    Seen { lane: std::ptr::from_ref(lane).cast_mut(), thread: lane.thread, name, chunks }
+}
+
+impl Registry {
+    fn lanes(&self) -> impl Iterator<Item = &Lane> {
+        // SAFETY: lanes in the list live as long as the lock is held.
+        let first = unsafe { self.lanes.as_ref() };
+        // SAFETY: as above, and the link is guarded by the lock.
+        std::iter::successors(first, |lane| unsafe { (*lane.guarded.get()).next.as_ref() })
+    }
+
+    /// Takes the oldest chunk from its lane, but for those that are written or read.
+    fn take_oldest(&mut self) -> *mut Chunk {
+        let oldest = self
+            .lanes()
+            // SAFETY: under the lock.
+            .map(|lane| unsafe { &mut *lane.guarded.get() })
+            .filter(|guarded| {
+                let free = guarded.ended || guarded.first != guarded.last;
+                // SAFETY: as above.
+                !guarded.first.is_null() && free && unsafe { !(*guarded.first).read }
+            })
+            // SAFETY: as above.
+            .min_by_key(|guarded| unsafe { (*guarded.first).order });
+        let Some(guarded) = oldest else { return null_mut() };
+        let chunk = guarded.first;
+        if guarded.first == guarded.last {
+            guarded.last = null_mut();
+        }
+        // SAFETY: as above.
+        guarded.first = unsafe { (*chunk).next };
+        guarded.read = 0;
+        chunk
+    }
+
+    /// Takes a lane out of the list. It has no chunks.
+    fn remove(&mut self, lane: *mut Lane) {
+        // SAFETY: under the lock; lanes in the list live, and so does this one.
+        unsafe {
+            let next = (*(*lane).guarded.get()).next;
+            if self.lanes == lane {
+                self.lanes = next;
+            } else if let Some(before) = self.lanes().find(|other| (*other.guarded.get()).next == lane) {
+                (*before.guarded.get()).next = next;
+            }
+            self.dropped += (*lane).dropped.load(Ordering::Relaxed);
+            self.unmatched += (*lane).unmatched.load(Ordering::Relaxed);
+        }
+        self.bytes = self.bytes.saturating_sub(lane_bytes());
+    }
+
+    /// Lets go of what a reader has seen. True: the lane is to be freed.
+    fn release(&mut self, seen: &Seen, keep: bool) -> bool {
+        // SAFETY: under the lock; a lane that was seen lives until it is released.
+        let guarded = unsafe { &mut *(*seen.lane).guarded.get() };
+        for &(chunk, _, to) in &seen.chunks {
+            // SAFETY: kept until now.
+            unsafe {
+                (*chunk).read = false;
+                if keep {
+                    continue;
+                }
+                // Chunks are released from the oldest on: this one is the first.
+                let full = chunk != guarded.last || guarded.ended;
+                if full && Chunk::len(chunk) == to {
+                    guarded.first = (*chunk).next;
+                    guarded.read = 0;
+                    if chunk == guarded.last {
+                        guarded.last = null_mut();
+                    }
+                    self.bytes -= (*chunk).size;
+                    Chunk::unmap(chunk);
+                } else if chunk == guarded.first {
+                    guarded.read = to;
+                }
+            }
+        }
+        let free = guarded.ended && guarded.first.is_null();
+        if free {
+            self.remove(seen.lane);
+        }
+        free
+    }
+}
+
+/// Bytes of a lane's mapping: whole pages.
+fn lane_bytes() -> usize {
+    size_of::<Lane>().next_multiple_of(4 << 10)
+}

@@ -1,0 +1,302 @@
+//! Records become events of the trace.
+
+use std::collections::HashMap;
+
+use super::chunk::{Open, Record};
+use super::clock::Converter;
+use super::core::Core;
+use super::kind;
+use super::names::Name;
+use crate::model::event::{Arg, Counter, Instant, InstantScope, Op, OpKind, Text, Value};
+use crate::model::record::{CounterRecord, InstantRecord, MarkRecord, OpRecord};
+use crate::model::store::Store;
+
+/// Events that are in a document, and not in the trace: spans that are still open, and with a limit that keeps the most
+/// recent, all.
+#[derive(Debug, Default)]
+pub(crate) struct Recorded {
+    pub(crate) ops: Vec<OpRecord>,
+    pub(crate) instants: Vec<InstantRecord>,
+    pub(crate) counters: Vec<CounterRecord>,
+    pub(crate) marks: Vec<MarkRecord>,
+    /// How far the times may be off.
+    pub(crate) uncertainty_ns: u64,
+}
+
+/// How far a reader has come with a lane.
+#[derive(Debug, Default)]
+pub(super) struct Replay {
+    begun: bool,
+    /// The spans that are open.
+    open: Vec<Span>,
+    /// What a record that takes several has said so far.
+    pending: Option<Pending>,
+}
+
+#[derive(Debug)]
+struct Span {
+    name: Name,
+    start_ns: i64,
+    args: Vec<(Name, Owned)>,
+}
+
+#[derive(Debug)]
+enum Owned {
+    Int(i64),
+    Uint(u64),
+    Float(f64),
+    Bool(bool),
+    Text(Vec<u8>),
+}
+
+impl Owned {
+    fn value(&self) -> Value<'_> {
+        match self {
+            Owned::Int(number) => Value::Int(*number),
+            Owned::Uint(number) => Value::Uint(*number),
+            Owned::Float(number) => Value::Float(*number),
+            Owned::Bool(truth) => Value::Bool(*truth),
+            Owned::Text(text) => Value::Text(Text(text)),
+        }
+    }
+}
+
+#[derive(Debug)]
+enum Pending {
+    /// A record that has a second one.
+    Second(Record),
+    /// A text, its whole length, and the bytes so far.
+    Text(Name, usize, Vec<u8>),
+}
+
+impl Core {
+    /// Makes events of what was recorded since the last time, of this trace or, what does not stay, of this document.
+    /// `offset_ns`: the trace's time less CLOCK_MONOTONIC's.
+    pub(crate) fn collect(
+        &self,
+        store: &mut dyn FnMut(&mut dyn FnMut(&mut Store)),
+        offset_ns: i64,
+        now_ns: i64,
+    ) -> Recorded {
+        let mut recorded = Recorded::default();
+        let keep = self.keeps_recent();
+        let mut names = Names::default();
+        recorded.uncertainty_ns = {
+            let recorded = &mut recorded;
+            self.read(|seen, converter, replay| {
+                let mut stored = 0;
+                // The trace's lock for one lane at a time: others may add meanwhile.
+                store(&mut |store| {
+                    let before = store.bytes();
+                    let mut maker = Maker {
+                        store,
+                        names: &mut names,
+                        recorded: &mut *recorded,
+                        converter: &mut *converter,
+                        offset_ns,
+                        thread: seen.thread,
+                        transient: keep,
+                    };
+                    if !seen.name.is_empty() && !maker.store.thread_names.contains_key(&seen.thread) {
+                        maker.store.thread_names.insert(seen.thread, seen.name.clone());
+                    }
+                    if !replay.begun {
+                        replay.begin(seen.open(), &mut maker);
+                    }
+                    for records in seen.records() {
+                        records.iter().for_each(|record| replay.record(*record, &mut maker));
+                    }
+                    stored = maker.store.bytes().saturating_sub(before);
+                    replay.unfinished(now_ns, &mut maker);
+                });
+                stored
+            })
+        };
+        recorded
+    }
+}
+
+/// Texts of names, asked for once a document.
+#[derive(Default)]
+struct Names {
+    known: HashMap<Name, (&'static str, &'static str)>,
+}
+
+impl Names {
+    fn of(&mut self, name: Name) -> (&'static str, &'static str) {
+        *self.known.entry(name).or_insert_with(|| name.texts())
+    }
+}
+
+/// Makes events of one thread.
+struct Maker<'m> {
+    store: &'m mut Store,
+    names: &'m mut Names,
+    recorded: &'m mut Recorded,
+    converter: &'m mut Converter,
+    offset_ns: i64,
+    thread: u64,
+    /// Nothing of it stays in the trace.
+    transient: bool,
+}
+
+impl Maker<'_> {
+    fn time(&mut self, ticks: u64) -> i64 {
+        self.converter.ns(ticks) + self.offset_ns
+    }
+
+    fn slice(&mut self, span: &Span, end_ns: i64, unfinished: bool) {
+        let (name, category) = self.names.of(span.name);
+        let mut args: Vec<Arg<'_>> = span
+            .args
+            .iter()
+            .map(|(key, value)| Arg { key: self.names.of(*key).0.into(), value: value.value() })
+            .collect();
+        if unfinished {
+            args.push(Arg { key: "unfinished".into(), value: Value::Bool(true) });
+        }
+        let op = Op {
+            name: name.into(),
+            kind: match category {
+                "cpu_op" => OpKind::Op,
+                "backward" => OpKind::Backward,
+                _ => OpKind::UserAnnotation,
+            },
+            category: if matches!(category, "cpu_op" | "backward" | "user_annotation") { "" } else { category }.into(),
+            start_ns: span.start_ns,
+            end_ns,
+            thread_id: self.thread,
+            args: &args,
+            ..Op::default()
+        };
+        if self.transient || unfinished {
+            let position = self.recorded.ops.len() as u64;
+            if let Ok(record) = self.store.transient_op(&op, position) {
+                self.recorded.ops.push(record);
+            }
+        } else {
+            // What cannot be stored is counted there.
+            let _ = self.store.add_op(&op);
+        }
+    }
+
+    fn instant(&mut self, name: Name, time_ns: i64) {
+        let name = self.names.of(name).0.into();
+        let instant = Instant { name, time_ns, thread_id: self.thread, scope: InstantScope::Thread, args: &[] };
+        if self.transient {
+            self.recorded.instants.extend(self.store.transient_instant(&instant));
+        } else {
+            let _ = self.store.add_instant(&instant);
+        }
+    }
+
+    fn counter(&mut self, name: Name, time_ns: i64, value: f64) {
+        let (name, _) = self.names.of(name);
+        let values = [Arg { key: "value".into(), value: Value::Float(value) }];
+        let counter = Counter { name: name.into(), time_ns, values: &values };
+        if self.transient {
+            self.recorded.counters.extend(self.store.transient_counter(&counter));
+        } else {
+            let _ = self.store.add_counter(&counter);
+        }
+    }
+
+    fn mark(&mut self, phase: u8, name: Name, time_ns: i64, id: u64) {
+        let (name, category) = self.names.of(name);
+        let category = if category.is_empty() { "user_annotation" } else { category };
+        let Ok(mark) = self.store.mark(phase, name, category, self.thread, time_ns, id) else { return };
+        if self.transient {
+            self.recorded.marks.push(mark);
+        } else {
+            self.store.add_mark(mark);
+        }
+    }
+}
+
+impl Replay {
+    /// The spans that were open before the first record that is left.
+    fn begin(&mut self, open: &[Open], maker: &mut Maker<'_>) {
+        self.begun = true;
+        for span in open {
+            if let Some(name) = u32::try_from(span.name).ok().and_then(Name::from_bits) {
+                self.open.push(Span { name, start_ns: maker.time(span.ticks), args: Vec::new() });
+            }
+        }
+    }
+
+    fn record(&mut self, record: Record, maker: &mut Maker<'_>) {
+        match self.pending.take() {
+            Some(Pending::Second(first)) => return Self::pair(first, record, maker),
+            Some(Pending::Text(key, length, mut bytes)) => {
+                bytes.extend(record.iter().flat_map(|word| word.to_le_bytes()));
+                if bytes.len() >= length {
+                    bytes.truncate(length);
+                    self.arg(key, Owned::Text(bytes));
+                } else {
+                    self.pending = Some(Pending::Text(key, length, bytes));
+                }
+                return;
+            }
+            None => {}
+        }
+        let [what, word] = record;
+        let name = Name::of_word(what);
+        match what & 0xff {
+            kind::BEGIN => self.open.push(Span { name, start_ns: maker.time(word), args: Vec::new() }),
+            kind::END => {
+                if let Some(span) = self.open.pop() {
+                    let end_ns = maker.time(word);
+                    maker.slice(&span, end_ns, false);
+                }
+            }
+            kind::INSTANT => {
+                let time = maker.time(word);
+                maker.instant(name, time);
+            }
+            kind::COUNTER | kind::COMPLETE | kind::ASYNC | kind::FLOW => self.pending = Some(Pending::Second(record)),
+            kind::INT => self.arg(name, Owned::Int(word as i64)),
+            kind::UINT => self.arg(name, Owned::Uint(word)),
+            kind::FLOAT => self.arg(name, Owned::Float(f64::from_bits(word))),
+            kind::BOOL => self.arg(name, Owned::Bool(word != 0)),
+            kind::TEXT if word == 0 => self.arg(name, Owned::Text(Vec::new())),
+            kind::TEXT => self.pending = Some(Pending::Text(name, word as usize, Vec::new())),
+            _ => {}
+        }
+    }
+
+    fn pair([what, word]: Record, [second, _]: Record, maker: &mut Maker<'_>) {
+        let name = Name::of_word(what);
+        let part = (what >> 8 & 3) as usize;
+        match what & 0xff {
+            kind::COMPLETE => {
+                let span = Span { name, start_ns: word as i64, args: Vec::new() };
+                maker.slice(&span, second as i64, false);
+            }
+            kind::COUNTER => {
+                let time = maker.time(word);
+                maker.counter(name, time, f64::from_bits(second));
+            }
+            kind::ASYNC => {
+                let time = maker.time(word);
+                maker.mark([b'b', b'n', b'e', b'e'][part], name, time, second);
+            }
+            _ => {
+                let time = maker.time(word);
+                maker.mark([b's', b't', b'f', b'f'][part], name, time, second);
+            }
+        }
+    }
+
+    fn arg(&mut self, key: Name, value: Owned) {
+        if let Some(span) = self.open.last_mut() {
+            span.args.push((key, value));
+        }
+    }
+
+    /// Spans that are open show up to now.
+    fn unfinished(&self, now_ns: i64, maker: &mut Maker<'_>) {
+        for span in &self.open {
+            maker.slice(span, now_ns.max(span.start_ns), true);
+        }
+    }
+}
