@@ -86,6 +86,12 @@ inline T sized() {
 // `base_ns` is set.
 #define TP_TRACE_HAS_BASE 1
 
+// What comes then is dropped, and counted.
+#define TP_RECORD_DROP_NEW 0
+
+// The oldest goes: a flight recorder. What is recorded stays when the trace is written.
+#define TP_RECORD_KEEP_RECENT 1
+
 // A dispatched operation.
 #define TP_OP_KIND_OP 0
 
@@ -215,6 +221,24 @@ inline T sized() {
 // Add `offsets_ns` to the timestamps of each input.
 #define TP_ALIGN_OFFSETS 3
 
+// An async span begins.
+#define TP_ASYNC_BEGIN 0
+
+// Something happens in an async span.
+#define TP_ASYNC_INSTANT 1
+
+// An async span ends, on any thread.
+#define TP_ASYNC_END 2
+
+// A flow starts.
+#define TP_FLOW_START 0
+
+// A flow passes.
+#define TP_FLOW_STEP 1
+
+// A flow ends.
+#define TP_FLOW_END 2
+
 // GPU work can be collected: there is a driver, a device, and a CUPTI that answers.
 #define TP_GPU_STATE_READY 0
 
@@ -320,6 +344,12 @@ typedef struct tp_trace_options {
     int64_t base_ns;
     // The name of the process; the program's own if empty.
     struct tp_str process_name;
+    // Bytes for what is recorded live, also while it is written; 0 for no limit.
+    uint64_t record_bytes;
+    // What happens when they are used up: a `TP_RECORD_` number.
+    int32_t record_full;
+    // Must be 0.
+    int32_t reserved;
 } tp_trace_options;
 
 // How many events a trace holds, and what had to be dropped or repaired.
@@ -352,6 +382,12 @@ typedef struct tp_counts {
     uint64_t flows_dropped;
     // Bytes of memory that events and texts take.
     uint64_t memory;
+    // Of live recording, what was dropped: no room, spans too deep, or a signal that interrupted it on its own thread.
+    uint64_t record_dropped;
+    // Ends of spans without a begin.
+    uint64_t record_unmatched;
+    // With `TP_RECORD_KEEP_RECENT`: chunks of older records that made room for newer ones.
+    uint64_t record_overwritten;
 } tp_counts;
 
 // A free argument of an event, or a series of a counter. This struct never grows.
@@ -703,6 +739,9 @@ typedef struct tp_merge_report {
     uint64_t complete_from_ns;
 } tp_merge_report;
 
+// A name with its category, of `tp_name_new`. Valid in every trace, for as long as the process runs. 0 is none.
+typedef uint32_t tp_name;
+
 // Which files of CUDA's to use, and where else to look. Zero-filled with `size` set is the default: what the process
 // has loaded, NVIDIA's wheels beside loaded Python packages, conda, the system's loader, the toolkit. A file that is
 // not named here is taken from TP_LIBCUDA, TP_LIBCUDART or TP_LIBCUPTI in the environment, if set.
@@ -952,6 +991,38 @@ typedef struct tp_api {
     tp_status (*gpu_push_op)(struct tp_trace *trace, uint64_t id);
     // `tp_gpu_pop_op`
     tp_status (*gpu_pop_op)(struct tp_trace *trace);
+    // `tp_name_new`
+    tp_status (*name_new)(struct tp_str name, struct tp_str category, tp_name *out);
+    // `tp_category_enable`
+    tp_status (*category_enable)(struct tp_str category, int32_t on);
+    // `tp_category_flag`
+    const uint8_t *(*category_flag)(struct tp_str category);
+    // `tp_span_begin`
+    tp_status (*span_begin)(const struct tp_trace *trace, tp_name name);
+    // `tp_span_begin_text`
+    tp_status (*span_begin_text)(const struct tp_trace *trace, struct tp_str name, struct tp_str category);
+    // `tp_span_end`
+    tp_status (*span_end)(const struct tp_trace *trace);
+    // `tp_span_arg_int`
+    tp_status (*span_arg_int)(const struct tp_trace *trace, tp_name key, int64_t value);
+    // `tp_span_arg_uint`
+    tp_status (*span_arg_uint)(const struct tp_trace *trace, tp_name key, uint64_t value);
+    // `tp_span_arg_float`
+    tp_status (*span_arg_float)(const struct tp_trace *trace, tp_name key, double value);
+    // `tp_span_arg_bool`
+    tp_status (*span_arg_bool)(const struct tp_trace *trace, tp_name key, int32_t value);
+    // `tp_span_arg_text`
+    tp_status (*span_arg_text)(const struct tp_trace *trace, tp_name key, struct tp_str value);
+    // `tp_span_complete`
+    tp_status (*span_complete)(const struct tp_trace *trace, tp_name name, int64_t start_ns, int64_t end_ns);
+    // `tp_record_instant`
+    tp_status (*record_instant)(const struct tp_trace *trace, tp_name name);
+    // `tp_record_counter`
+    tp_status (*record_counter)(const struct tp_trace *trace, tp_name name, double value);
+    // `tp_record_async`
+    tp_status (*record_async)(const struct tp_trace *trace, tp_name name, int32_t phase, uint64_t id);
+    // `tp_record_flow`
+    tp_status (*record_flow)(const struct tp_trace *trace, tp_name name, int32_t phase, uint64_t id);
 } tp_api;
 
 // It worked.
@@ -1040,9 +1111,10 @@ const char *tp_status_name(tp_status status);
 // Any thread. Fails with `TP_STATUS_INVALID_ARGUMENT` or `TP_STATUS_UNSUPPORTED` for bad options.
 tp_status tp_trace_new(const struct tp_trace_options *options, struct tp_trace **out);
 
-// Frees a trace and everything in it. NULL is allowed and does nothing.
+// Frees a trace and everything in it. NULL is allowed and does nothing, and so is a trace that was freed.
 //
-// No other thread may be using the handle, nor use it later. In a child of a fork the parent's trace is left alone:
+// No other call with this handle may be under way, but for those that record live (`tp_span_begin` and so on): these
+// may come at the same time and later, and are answered `TP_STATUS_UNAVAILABLE`, as all later calls are. In a child of a fork the parent's trace is left alone:
 // its memory is the parent's to give back.
 void tp_trace_free(struct tp_trace *trace);
 
@@ -1217,6 +1289,106 @@ tp_status tp_trace_merge(const struct tp_str *paths,
                          const struct tp_merge_options *options,
                          struct tp_merge_report *report);
 
+// Interns a name, once for each place in a program: it takes a lock. The same name and category have the same number.
+//
+// `name`: of a span, a counter, an argument...
+// `category`: the document's `cat`; empty for "user_annotation". "cpu_op" makes spans ops. At most 255 in a process.
+// `out`: written on success.
+//
+// Names are never freed. After a million of them, or 64 MiB, all more get one in common. Any thread, but not a signal
+// handler. `TP_STATUS_INVALID_ARGUMENT`.
+tp_status tp_name_new(struct tp_str name,
+                      struct tp_str category,
+                      tp_name *out);
+
+// Switches the spans, instants, counters, flows and async spans of a category on (not 0) or off, for all traces of the
+// process, at any time. Spans that are open stay as they are. All are on at first.
+//
+// Any thread. `TP_STATUS_INVALID_ARGUMENT` for the 256th category.
+tp_status tp_category_enable(struct tp_str category,
+                             int32_t on);
+
+// The byte that says whether a category is on (not 0), to be looked at before a call. It stays where it is for as long as
+// the process runs; only `tp_category_enable` changes it. NULL for the 256th category.
+//
+// Any thread.
+const uint8_t *tp_category_flag(struct tp_str category);
+
+// Opens a span on this thread, until `tp_span_end`. Spans of a thread lie within one another.
+//
+// This and the functions below take no lock but for a new chunk of memory now and then, need no allocator, and set no
+// message: a signal handler may call them. One that interrupts a recording call of its own thread is answered
+// `TP_STATUS_LIMIT`, and counted. A trace that was freed answers `TP_STATUS_UNAVAILABLE`, also while it is being freed.
+//
+// Any thread. `TP_STATUS_UNAVAILABLE`, `TP_STATUS_FORKED`, `TP_STATUS_INVALID_ARGUMENT` for a name that is none,
+// `TP_STATUS_LIMIT` if there is no room, or 512 spans are open: its end is then left out too.
+tp_status tp_span_begin(const struct tp_trace *trace,
+                        tp_name name);
+
+// Opens a span by a name that is made up at run time: as `tp_name_new` and `tp_span_begin`. Not for a signal handler.
+//
+// Any thread. Errors as for both.
+tp_status tp_span_begin_text(const struct tp_trace *trace,
+                             struct tp_str name,
+                             struct tp_str category);
+
+// Closes the span that was opened last on this thread.
+//
+// Any thread. As `tp_span_begin`; `TP_STATUS_INVALID_ARGUMENT` if no span is open on this thread, which is counted.
+tp_status tp_span_end(const struct tp_trace *trace);
+
+// Gives the span that was opened last on this thread an argument.
+//
+// `key`: a name; its category does not matter.
+//
+// Any thread. As `tp_span_end`.
+tp_status tp_span_arg_int(const struct tp_trace *trace, tp_name key, int64_t value);
+
+// As `tp_span_arg_int`.
+tp_status tp_span_arg_uint(const struct tp_trace *trace, tp_name key, uint64_t value);
+
+// As `tp_span_arg_int`. NaN and infinities are written as text.
+tp_status tp_span_arg_float(const struct tp_trace *trace, tp_name key, double value);
+
+// As `tp_span_arg_int`: true if not 0.
+tp_status tp_span_arg_bool(const struct tp_trace *trace, tp_name key, int32_t value);
+
+// As `tp_span_arg_int`. The text is copied; of a longer one the first 1024 bytes.
+tp_status tp_span_arg_text(const struct tp_trace *trace, tp_name key, struct tp_str value);
+
+// A span on this thread with given times, in nanoseconds of the trace's clock.
+//
+// Any thread. As `tp_span_begin`.
+tp_status tp_span_complete(const struct tp_trace *trace, tp_name name, int64_t start_ns, int64_t end_ns);
+
+// Something that happens now on this thread.
+//
+// Any thread. As `tp_span_begin`.
+tp_status tp_record_instant(const struct tp_trace *trace, tp_name name);
+
+// The value of a counter now. NaN and infinities have no JSON: they are dropped when the trace is written, and counted.
+//
+// Any thread. As `tp_span_begin`.
+tp_status tp_record_counter(const struct tp_trace *trace,
+                            tp_name name,
+                            double value);
+
+// A part of an async span, which may begin on one thread and end on another.
+//
+// `phase`: a `TP_ASYNC_` number.
+// `id`: tells async spans of one category apart.
+//
+// Any thread. As `tp_span_begin`; `TP_STATUS_INVALID_ARGUMENT` for another phase.
+tp_status tp_record_async(const struct tp_trace *trace, tp_name name, int32_t phase, uint64_t id);
+
+// A part of a flow: an arrow from one span to others. It hangs on the span that is open on this thread.
+//
+// `phase`: a `TP_FLOW_` number.
+// `id`: tells flows of one name apart.
+//
+// Any thread. As `tp_span_begin`; `TP_STATUS_INVALID_ARGUMENT` for another phase.
+tp_status tp_record_flow(const struct tp_trace *trace, tp_name name, int32_t phase, uint64_t id);
+
 // The first step of a merge in parts: reads what one file says of itself, and gives it to `give` as one text, for
 // `tp_merge_plan`. May run on any machine that has the file, at the same time as others.
 //
@@ -1360,6 +1532,10 @@ tp_status tp_gpu_push_op(struct tp_trace *trace,
 //
 // Any thread, for itself. `TP_STATUS_UNAVAILABLE`, `TP_STATUS_FORKED`.
 tp_status tp_gpu_pop_op(struct tp_trace *trace);
+
+extern int pthread_key_create(uint32_t *key, void (*destructor)(void*));
+
+extern int pthread_setspecific(uint32_t key, const void *value);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -212,6 +212,27 @@ fn merging_works_from_c() {
 }
 
 #[test]
+fn live_recording_works_from_c() {
+    let (torch, recent) = each_way(EVERY, Language::C("c11"), "tests/c/live.c");
+    let torch = parse(&torch);
+    let count = |document: &Value, name: &str, ph: &str| {
+        let events = document["traceEvents"].as_array().expect("events");
+        events.iter().filter(|event| event["name"] == name && event["ph"] == ph).count()
+    };
+    // Of four threads; one more in which a signal handler recorded, less those that it interrupted; one over a fork.
+    assert_eq!(count(&torch, "inner", "X"), 8000);
+    assert!((8_001..=28_001).contains(&count(&torch, "outer", "X")));
+    assert_eq!((count(&torch, "outer", "s"), count(&torch, "request", "b"), count(&torch, "queue", "C")), (1, 1, 1));
+    let made_up = &named(&torch, "made up")["args"];
+    assert_eq!((&made_up["float"], &made_up["bool"], &made_up["text"]), (&0.5.into(), &true.into(), &"words".into()));
+    assert_eq!(
+        (&made_up["key"], &named(&torch, "given")["dur"]),
+        (&u64::MAX.into(), &serde_json::from_str("1.000").expect("a number"))
+    );
+    assert!(count(&parse(&recent), "outer", "X") > 1000);
+}
+
+#[test]
 fn newer_callers_work() {
     each_way(EVERY, Language::C("c11"), "tests/c/future.c");
 }

@@ -18,6 +18,7 @@ pub mod add;
 pub mod write;
 
 pub mod merge;
+pub mod record;
 pub mod split;
 
 pub mod gpu;

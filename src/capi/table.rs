@@ -6,6 +6,7 @@ use super::add::*;
 use super::collect::*;
 use super::gpu::*;
 use super::merge::*;
+use super::record::*;
 use super::split::*;
 use super::status::{tp_status, tp_status_name};
 use super::trace::*;
@@ -169,6 +170,39 @@ pub struct tp_api {
     pub gpu_push_op: unsafe extern "C" fn(trace: *mut tp_trace, id: u64) -> tp_status,
     /// `tp_gpu_pop_op`
     pub gpu_pop_op: unsafe extern "C" fn(trace: *mut tp_trace) -> tp_status,
+    /// `tp_name_new`
+    pub name_new: unsafe extern "C" fn(name: tp_str, category: tp_str, out: *mut tp_name) -> tp_status,
+    /// `tp_category_enable`
+    pub category_enable: unsafe extern "C" fn(category: tp_str, on: i32) -> tp_status,
+    /// `tp_category_flag`
+    pub category_flag: unsafe extern "C" fn(category: tp_str) -> *const u8,
+    /// `tp_span_begin`
+    pub span_begin: unsafe extern "C" fn(trace: *const tp_trace, name: tp_name) -> tp_status,
+    /// `tp_span_begin_text`
+    pub span_begin_text: unsafe extern "C" fn(trace: *const tp_trace, name: tp_str, category: tp_str) -> tp_status,
+    /// `tp_span_end`
+    pub span_end: unsafe extern "C" fn(trace: *const tp_trace) -> tp_status,
+    /// `tp_span_arg_int`
+    pub span_arg_int: unsafe extern "C" fn(trace: *const tp_trace, key: tp_name, value: i64) -> tp_status,
+    /// `tp_span_arg_uint`
+    pub span_arg_uint: unsafe extern "C" fn(trace: *const tp_trace, key: tp_name, value: u64) -> tp_status,
+    /// `tp_span_arg_float`
+    pub span_arg_float: unsafe extern "C" fn(trace: *const tp_trace, key: tp_name, value: f64) -> tp_status,
+    /// `tp_span_arg_bool`
+    pub span_arg_bool: unsafe extern "C" fn(trace: *const tp_trace, key: tp_name, value: i32) -> tp_status,
+    /// `tp_span_arg_text`
+    pub span_arg_text: unsafe extern "C" fn(trace: *const tp_trace, key: tp_name, value: tp_str) -> tp_status,
+    /// `tp_span_complete`
+    pub span_complete:
+        unsafe extern "C" fn(trace: *const tp_trace, name: tp_name, start_ns: i64, end_ns: i64) -> tp_status,
+    /// `tp_record_instant`
+    pub record_instant: unsafe extern "C" fn(trace: *const tp_trace, name: tp_name) -> tp_status,
+    /// `tp_record_counter`
+    pub record_counter: unsafe extern "C" fn(trace: *const tp_trace, name: tp_name, value: f64) -> tp_status,
+    /// `tp_record_async`
+    pub record_async: unsafe extern "C" fn(trace: *const tp_trace, name: tp_name, phase: i32, id: u64) -> tp_status,
+    /// `tp_record_flow`
+    pub record_flow: unsafe extern "C" fn(trace: *const tp_trace, name: tp_name, phase: i32, id: u64) -> tp_status,
 }
 
 /// The table, found by name once the library is loaded: `dlsym(library, "tp_api_v1")`.
@@ -214,4 +248,20 @@ pub static tp_api_v1: tp_api = tp_api {
     gpu_stop: tp_gpu_stop,
     gpu_push_op: tp_gpu_push_op,
     gpu_pop_op: tp_gpu_pop_op,
+    name_new: tp_name_new,
+    category_enable: tp_category_enable,
+    category_flag: tp_category_flag,
+    span_begin: tp_span_begin,
+    span_begin_text: tp_span_begin_text,
+    span_end: tp_span_end,
+    span_arg_int: tp_span_arg_int,
+    span_arg_uint: tp_span_arg_uint,
+    span_arg_float: tp_span_arg_float,
+    span_arg_bool: tp_span_arg_bool,
+    span_arg_text: tp_span_arg_text,
+    span_complete: tp_span_complete,
+    record_instant: tp_record_instant,
+    record_counter: tp_record_counter,
+    record_async: tp_record_async,
+    record_flow: tp_record_flow,
 };

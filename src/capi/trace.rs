@@ -1,14 +1,19 @@
 //! Making, describing and freeing traces.
 
+use std::cell::{Cell, UnsafeCell};
 use std::ffi::{CStr, c_char};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use super::fork;
 use super::guard::guard;
 use super::input::{check_out, owned, sized, write_out};
 use super::status::{Failure, TP_STATUS_FORKED, TP_STATUS_UNAVAILABLE, last, tp_status};
 use super::types::{
-    TP_CLOCK_MONOTONIC, TP_CLOCK_REALTIME, TP_CLOCK_UNKNOWN, TP_TRACE_HAS_BASE, tp_counts, tp_str, tp_trace_options,
+    TP_CLOCK_MONOTONIC, TP_CLOCK_REALTIME, TP_CLOCK_UNKNOWN, TP_RECORD_DROP_NEW, TP_RECORD_KEEP_RECENT,
+    TP_TRACE_HAS_BASE, tp_counts, tp_str, tp_trace_options,
 };
+use crate::record::{Core, Full};
 use crate::{ClockDomain, RankWorld, Trace, TraceOptions};
 
 /// Events of one process, kept in memory until they are written. Opaque.
@@ -18,8 +23,36 @@ use crate::{ClockDomain, RankWorld, Trace, TraceOptions};
 /// `TP_STATUS_FORKED`.
 #[derive(Debug)]
 pub struct tp_trace {
-    trace: Trace,
+    /// The process that it belongs to, as [`fork::generation`] counts them, and 1; 0 once it was freed.
+    owner: AtomicU64,
     generation: u32,
+    /// Live recording: threads that come late find it closed.
+    core: Arc<Core>,
+    trace: UnsafeCell<Option<Trace>>,
+    /// The handle that was freed before this one.
+    before: Cell<*mut tp_trace>,
+}
+
+/// Handles that were freed. They stay, a hundred bytes each, so that a thread that records into one is answered.
+static FREED: AtomicPtr<tp_trace> = AtomicPtr::new(std::ptr::null_mut());
+
+fn owner(generation: u32) -> u64 {
+    u64::from(generation) + 1
+}
+
+/// Live recording behind a handle. Without a message: for calls that a signal handler may make.
+///
+/// # Safety
+/// `handle` is NULL or came from `tp_trace_new`.
+#[inline(always)]
+pub(crate) unsafe fn recording<'a>(handle: *const tp_trace) -> Result<&'a Core, tp_status> {
+    // SAFETY: the caller vouches for the handle, whose memory is never given back.
+    let Some(handle) = (unsafe { handle.as_ref() }) else { return Err(TP_STATUS_UNAVAILABLE) };
+    let owned = handle.owner.load(Ordering::Acquire);
+    if owned == owner(fork::generation()) {
+        return Ok(&handle.core);
+    }
+    Err(if owned == 0 { TP_STATUS_UNAVAILABLE } else { TP_STATUS_FORKED })
 }
 
 /// The trace behind a handle.
@@ -33,12 +66,21 @@ pub(crate) unsafe fn live<'a>(handle: *const tp_trace) -> Result<&'a Trace, Fail
     if handle.generation != fork::generation() {
         return Err(forked());
     }
-    Ok(&handle.trace)
+    // SAFETY: taken out by `tp_trace_free` alone, during which the caller makes no other call.
+    match unsafe { &*handle.trace.get() } {
+        Some(trace) => Ok(trace),
+        None => Err(freed()),
+    }
 }
 
 #[cold]
 fn unavailable() -> Failure {
     Failure::new(TP_STATUS_UNAVAILABLE, "the trace handle is NULL")
+}
+
+#[cold]
+fn freed() -> Failure {
+    Failure::new(TP_STATUS_UNAVAILABLE, "the trace was freed")
 }
 
 #[cold]
@@ -74,6 +116,15 @@ pub unsafe extern "C" fn tp_trace_new(options: *const tp_trace_options, out: *mu
             if options.flags & !TP_TRACE_HAS_BASE != 0 {
                 return Err(Failure::invalid(format!("flags {:#x}: unknown bits", options.flags)));
             }
+            given.record_bytes = usize::try_from(options.record_bytes).unwrap_or(usize::MAX);
+            given.record_full = match options.record_full {
+                TP_RECORD_DROP_NEW => Full::DropNew,
+                TP_RECORD_KEEP_RECENT => Full::KeepRecent,
+                other => return Err(Failure::invalid(format!("record_full {other} is not a TP_RECORD_ number"))),
+            };
+            if options.reserved != 0 {
+                return Err(Failure::invalid("a reserved member is not 0"));
+            }
             given.base_ns = (options.flags & TP_TRACE_HAS_BASE != 0).then_some(options.base_ns);
             // SAFETY: the caller vouches for the text.
             let name = unsafe { owned("process_name", options.process_name) }?;
@@ -82,24 +133,43 @@ pub unsafe extern "C" fn tp_trace_new(options: *const tp_trace_options, out: *mu
         fork::watch();
         let trace = Trace::new(&given);
         process_name.iter().for_each(|name| trace.set_process_name(name));
-        let handle = Box::new(tp_trace { trace, generation: fork::generation() });
+        let generation = fork::generation();
+        let handle = Box::new(tp_trace {
+            owner: AtomicU64::new(owner(generation)),
+            generation,
+            core: Arc::clone(trace.core()),
+            trace: UnsafeCell::new(Some(trace)),
+            before: Cell::new(std::ptr::null_mut()),
+        });
         // SAFETY: not NULL; the caller vouches for the place.
         unsafe { out.write(Box::into_raw(handle)) };
         Ok(())
     })
 }
 
-/// Frees a trace and everything in it. NULL is allowed and does nothing.
+/// Frees a trace and everything in it. NULL is allowed and does nothing, and so is a trace that was freed.
 ///
-/// No other thread may be using the handle, nor use it later. In a child of a fork the parent's trace is left alone:
+/// No other call with this handle may be under way, but for those that record live (`tp_span_begin` and so on): these
+/// may come at the same time and later, and are answered `TP_STATUS_UNAVAILABLE`, as all later calls are. In a child of a fork the parent's trace is left alone:
 /// its memory is the parent's to give back.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tp_trace_free(trace: *mut tp_trace) {
     guard(|| {
         // SAFETY: the caller vouches for the handle and gives it up.
         unsafe {
-            if !trace.is_null() && (*trace).generation == fork::generation() {
-                drop(Box::from_raw(trace));
+            let Some(handle) = trace.as_ref() else { return Ok(()) };
+            if handle.owner.compare_exchange(owner(fork::generation()), 0, Ordering::AcqRel, Ordering::Relaxed).is_err()
+            {
+                return Ok(());
+            }
+            drop((*handle.trace.get()).take());
+            let mut last = FREED.load(Ordering::Relaxed);
+            loop {
+                handle.before.set(last);
+                match FREED.compare_exchange_weak(last, trace, Ordering::Release, Ordering::Relaxed) {
+                    Ok(_) => break,
+                    Err(other) => last = other,
+                }
             }
         }
         Ok(())
@@ -188,7 +258,7 @@ pub unsafe extern "C" fn tp_trace_counts(trace: *const tp_trace, out: *mut tp_co
         let trace = unsafe { live(trace) }?;
         // SAFETY: the caller vouches for the struct.
         let size = unsafe { check_out(out) }?;
-        let counts = trace.counts();
+        let (counts, recorded) = (trace.counts(), trace.record_counts());
         let told = tp_counts {
             size,
             ops: counts.ops,
@@ -204,6 +274,9 @@ pub unsafe extern "C" fn tp_trace_counts(trace: *const tp_trace, out: *mut tp_co
             overlaps_left: counts.overlaps_left,
             flows_dropped: counts.flows_dropped,
             memory: trace.memory() as u64,
+            record_dropped: recorded.dropped,
+            record_unmatched: recorded.unmatched,
+            record_overwritten: recorded.overwritten_chunks,
         };
         // SAFETY: checked above.
         unsafe { write_out(out, told) };

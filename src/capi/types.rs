@@ -69,7 +69,18 @@ pub struct tp_trace_options {
     pub base_ns: i64,
     /// The name of the process; the program's own if empty.
     pub process_name: tp_str,
+    /// Bytes for what is recorded live, also while it is written; 0 for no limit.
+    pub record_bytes: u64,
+    /// What happens when they are used up: a `TP_RECORD_` number.
+    pub record_full: i32,
+    /// Must be 0.
+    pub reserved: i32,
 }
+
+/// What comes then is dropped, and counted.
+pub const TP_RECORD_DROP_NEW: i32 = 0;
+/// The oldest goes: a flight recorder. What is recorded stays when the trace is written.
+pub const TP_RECORD_KEEP_RECENT: i32 = 1;
 
 /// A dispatched operation.
 pub const TP_OP_KIND_OP: i32 = 0;
@@ -431,4 +442,10 @@ pub struct tp_counts {
     pub flows_dropped: u64,
     /// Bytes of memory that events and texts take.
     pub memory: u64,
+    /// Of live recording, what was dropped: no room, spans too deep, or a signal that interrupted it on its own thread.
+    pub record_dropped: u64,
+    /// Ends of spans without a begin.
+    pub record_unmatched: u64,
+    /// With `TP_RECORD_KEEP_RECENT`: chunks of older records that made room for newer ones.
+    pub record_overwritten: u64,
 }

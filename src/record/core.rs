@@ -64,7 +64,8 @@ struct Registry {
     /// Of lanes that are gone.
     dropped: u64,
     unmatched: u64,
-    anchors: Anchors,
+    /// Until the trace goes.
+    anchors: Option<Box<Anchors>>,
 }
 
 // SAFETY: lanes and chunks are used under the lock, or by the one thread that writes them (see `lane`), or by the reader,
@@ -112,7 +113,7 @@ impl Core {
                 overwritten: 0,
                 dropped: 0,
                 unmatched: 0,
-                anchors: Anchors::new(),
+                anchors: Some(Box::new(Anchors::new())),
             }),
             reading: Mutex::new(HashMap::new()),
         })
@@ -183,8 +184,10 @@ impl Core {
         let needed = size_of::<Chunk>() + size_of_val(open) + records * size_of::<Record>();
         // SAFETY: under the lock.
         let guarded = unsafe { &mut *lane.guarded.get() };
-        let size = if guarded.last.is_null() && needed <= FIRST { FIRST } else { LATER };
         let limit = chunk_limit(self.limits, registry.stored);
+        // Of little memory small pieces: the oldest that goes shall be no large part of it.
+        let usual = if guarded.last.is_null() { FIRST } else { (limit / 8 / FIRST * FIRST).clamp(FIRST, LATER) };
+        let size = usual.max(needed.next_multiple_of(FIRST));
         let mut chunk: *mut Chunk = null_mut();
         while registry.bytes + size > limit {
             let oldest = if self.keeps_recent() { registry.take_oldest() } else { null_mut() };
@@ -210,7 +213,9 @@ impl Core {
         }
         registry.bytes += size;
         registry.order += 1;
-        registry.anchors.add(false);
+        if let Some(anchors) = &mut registry.anchors {
+            anchors.add(false);
+        }
         // SAFETY: nobody else's, and large enough.
         unsafe { Chunk::begin(chunk, size, open, registry.order) };
         if guarded.last.is_null() {
@@ -297,6 +302,7 @@ impl Core {
             at = next;
         }
         registry.bytes = 0;
+        registry.anchors = None;
         drop(registry);
         gone.into_iter().for_each(Self::free_lane);
     }
@@ -314,8 +320,9 @@ impl Core {
                 seen.push(see(lane, keep));
             }
             // After the newest record.
-            registry.anchors.add(true);
-            registry.anchors.converter()
+            let Some(anchors) = &mut registry.anchors else { return 0 };
+            anchors.add(true);
+            anchors.converter()
         };
         // In the order in which the threads came.
         seen.reverse();
