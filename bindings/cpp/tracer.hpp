@@ -32,6 +32,7 @@
 #endif
 
 #include "tracer.h"
+#include "tracer_spans.hpp"
 
 namespace tp {
 

@@ -190,6 +190,28 @@ static void gpus(const std::string &path) {
     CHECK(tp::gpu_info_text(libraries).empty());
 }
 
+static void live(const std::string &path) {
+    tp::Trace trace;
+    const tp::Name batch("batch");
+    for (int i = 0; i < 3; i++) {
+        TP_SPAN_ARGS_IN(trace, "train", "step", {batch, i}, {"mode", "eval"}, {"lr", 0.5}, {"last", i == 2});
+        TP_SPAN(trace.get(), "inside");
+        const tp::ScopedSpan named(trace, tp::Name("named"));
+        named.arg({"size", 7u});
+    }
+    CHECK(tp_category_enable(TP_STR("train"), 0) == TP_STATUS_OK);
+    {
+        TP_SPAN_IN(trace, "train", "off");
+    }
+    CHECK(tp_category_enable(TP_STR("train"), 1) == TP_STATUS_OK);
+    {
+        TP_SPAN(static_cast<tp_trace *>(nullptr), "nowhere");
+    }
+    CHECK(tp_record_counter(trace.get(), tp::Name("queue").bits(), 2) == TP_STATUS_OK);
+    trace.write(path);
+    CHECK(trace.counts().ops == 9 && trace.counts().record_unmatched == 0);
+}
+
 static void threads() {
     tp::Trace trace;
     std::vector<std::thread> running;
@@ -212,6 +234,7 @@ int main(int argc, char **argv) {
     events(argv[1]);
     errors();
     merging(argv[1]);
+    live(std::string(argv[1]) + ".live");
     gpus(argv[1]);
     threads();
 }

@@ -1,0 +1,155 @@
+// tracer_spans.hpp: spans that are recorded live, for C++17 and later. Part of tracer.hpp, which includes it.
+//
+// Nothing here throws or needs exceptions or RTTI. What goes wrong shows in the trace's counts.
+
+#ifndef TPTRACE_TRACER_SPANS_HPP
+#define TPTRACE_TRACER_SPANS_HPP
+
+#include <cstdint>
+#include <initializer_list>
+#include <string_view>
+#include <type_traits>
+
+#include "tracer.h"
+
+namespace tp {
+
+namespace detail {
+inline tp_str span_str(std::string_view text) noexcept { return tp_str{text.data(), text.size()}; }
+
+inline const tp_trace *handle_of(const tp_trace *trace) noexcept { return trace; }
+template <class Trace>
+auto handle_of(const Trace &trace) noexcept -> decltype(static_cast<const tp_trace *>(trace.get())) {
+    return trace.get();
+}
+} // namespace detail
+
+// The name of a span, a counter or an argument, interned: make it once. Category: the document's `cat`.
+class Name {
+public:
+    Name() = default;
+    explicit Name(std::string_view name, std::string_view category = {}) noexcept {
+        (void)tp_name_new(detail::span_str(name), detail::span_str(category), &bits_);
+    }
+    tp_name bits() const noexcept { return bits_; }
+
+private:
+    tp_name bits_ = 0; // none: recording calls answer so
+};
+
+// A place in the program that opens spans: its name, and whether its category is on, looked at without a call.
+class SpanSite {
+public:
+    explicit SpanSite(std::string_view name, std::string_view category = {}) noexcept
+        : name_(name, category), flag_(tp_category_flag(detail::span_str(category))) {}
+    Name name() const noexcept { return name_; }
+    bool is_on() const noexcept { return flag_ == nullptr || *flag_ != 0; }
+
+private:
+    Name name_;
+    const volatile std::uint8_t *flag_;
+};
+
+// An argument of a span. A key that is text is interned for each span; where that counts, make a Name of it once.
+class SpanArg {
+public:
+    template <class Value>
+    SpanArg(Name key, const Value &value) noexcept : key_(key) {
+        set(value);
+    }
+    template <class Value>
+    SpanArg(std::string_view key, const Value &value) noexcept : SpanArg(Name(key), value) {}
+
+    void give(const tp_trace *trace) const noexcept {
+        switch (kind_) {
+        case TP_ARG_INT: (void)tp_span_arg_int(trace, key_.bits(), integer_); break;
+        case TP_ARG_UINT: (void)tp_span_arg_uint(trace, key_.bits(), static_cast<std::uint64_t>(integer_)); break;
+        case TP_ARG_FLOAT: (void)tp_span_arg_float(trace, key_.bits(), number_); break;
+        case TP_ARG_BOOL: (void)tp_span_arg_bool(trace, key_.bits(), integer_ != 0 ? 1 : 0); break;
+        default: (void)tp_span_arg_text(trace, key_.bits(), detail::span_str(text_)); break;
+        }
+    }
+
+private:
+    template <class Value>
+    void set(const Value &value) noexcept {
+        if constexpr (std::is_same_v<Value, bool>) {
+            kind_ = TP_ARG_BOOL;
+            integer_ = value ? 1 : 0;
+        } else if constexpr (std::is_integral_v<Value>) {
+            kind_ = std::is_signed_v<Value> ? TP_ARG_INT : TP_ARG_UINT;
+            integer_ = static_cast<std::int64_t>(value);
+        } else if constexpr (std::is_floating_point_v<Value>) {
+            kind_ = TP_ARG_FLOAT;
+            number_ = static_cast<double>(value);
+        } else {
+            text_ = value;
+        }
+    }
+
+    Name key_;
+    std::int32_t kind_ = TP_ARG_TEXT;
+    std::int64_t integer_ = 0;
+    double number_ = 0;
+    std::string_view text_;
+};
+
+// A span of this thread, until the end of the scope. Of a trace that is NULL or was freed it is nothing; while its category
+// is off it costs a look at one byte.
+class ScopedSpan {
+public:
+    template <class Trace>
+    ScopedSpan(const Trace &trace, const SpanSite &site, std::initializer_list<SpanArg> args = {}) noexcept
+        : trace_(site.is_on() ? detail::handle_of(trace) : nullptr) {
+        begin(site.name(), args);
+    }
+    template <class Trace>
+    ScopedSpan(const Trace &trace, Name name, std::initializer_list<SpanArg> args = {}) noexcept
+        : trace_(detail::handle_of(trace)) {
+        begin(name, args);
+    }
+    ~ScopedSpan() {
+        if (trace_ != nullptr) (void)tp_span_end(trace_);
+    }
+    ScopedSpan(const ScopedSpan &) = delete;
+    ScopedSpan &operator=(const ScopedSpan &) = delete;
+
+    // An argument; of spans inside one another it goes to the innermost.
+    void arg(const SpanArg &arg) const noexcept {
+        if (trace_ != nullptr) arg.give(trace_);
+    }
+
+private:
+    void begin(Name name, std::initializer_list<SpanArg> args) noexcept {
+        if (trace_ == nullptr) return;
+        const tp_status status = tp_span_begin(trace_, name.bits());
+        // A span that was dropped for want of room has an end all the same.
+        if (status != TP_STATUS_OK && status != TP_STATUS_LIMIT) {
+            trace_ = nullptr;
+            return;
+        }
+        for (const SpanArg &arg : args) arg.give(trace_);
+    }
+
+    const tp_trace *trace_;
+};
+
+} // namespace tp
+
+#define TP_DETAIL_JOIN2(a, b) a##b
+#define TP_DETAIL_JOIN(a, b) TP_DETAIL_JOIN2(a, b)
+
+// A span until the end of the scope. `trace`: a tp::Trace or a tp_trace pointer. `name` and `category` are literals, interned
+// once for each place: TP_SPAN(trace, "step"), TP_SPAN_IN(trace, "dataloader", "next batch").
+#define TP_SPAN(trace, name) TP_SPAN_IN(trace, "", name)
+#define TP_SPAN_IN(trace, category, name)                                                                              \
+    static const ::tp::SpanSite TP_DETAIL_JOIN(tp_site_, __LINE__){name, category};                                    \
+    const ::tp::ScopedSpan TP_DETAIL_JOIN(tp_span_, __LINE__)(trace, TP_DETAIL_JOIN(tp_site_, __LINE__))
+
+// The same with arguments: TP_SPAN_ARGS(trace, "step", {"batch", 3}, {"mode", "train"}).
+#define TP_SPAN_ARGS(trace, name, ...) TP_SPAN_ARGS_IN(trace, "", name, __VA_ARGS__)
+#define TP_SPAN_ARGS_IN(trace, category, name, ...)                                                                    \
+    static const ::tp::SpanSite TP_DETAIL_JOIN(tp_site_, __LINE__){name, category};                                    \
+    const ::tp::ScopedSpan TP_DETAIL_JOIN(tp_span_, __LINE__)(trace, TP_DETAIL_JOIN(tp_site_, __LINE__), {__VA_ARGS__})
+
+#endif // TPTRACE_TRACER_SPANS_HPP
