@@ -23,6 +23,7 @@ from ._errors import (
 from ._gpu import GpuDevice, GpuInfo, GpuLibrary, GpuReport, GpuWarning, gpu_info
 from ._library import lib as _lib
 from ._merge import MergeReport, MergeWarning, merge_distributed_traces, merge_traces
+from ._spans import Span, counter, enable_category, instant, set_current_trace, span
 from ._split import MergePlan, merge_fragment, merge_join, merge_plan, merge_survey
 from ._trace import Counts, Trace, now_ns
 
@@ -53,11 +54,15 @@ __all__ = [
     "MergeReport",
     "MergeWarning",
     "Progress",
-    "Trace",
+    "Span",
     "TptraceError",
+    "Trace",
     "UnsupportedError",
+    "counter",
+    "enable_category",
     "export_chrome_trace",
     "gpu_info",
+    "instant",
     "merge_distributed_traces",
     "merge_fragment",
     "merge_join",
@@ -65,4 +70,6 @@ __all__ = [
     "merge_survey",
     "merge_traces",
     "now_ns",
+    "set_current_trace",
+    "span",
 ]

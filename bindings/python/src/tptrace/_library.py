@@ -42,7 +42,7 @@ class Sized(Structure):
 class TraceOptions(Sized):
     """tp_trace_options"""
 
-    _fields_ = [("size", c_size_t), ("flags", c_uint32), ("clock", c_int32), ("base_ns", c_int64), ("process_name", Str)]
+    _fields_ = [("size", c_size_t), ("flags", c_uint32), ("clock", c_int32), ("base_ns", c_int64), ("process_name", Str), ("record_bytes", c_uint64), ("record_full", c_int32), ("reserved", c_int32)]
 
 
 class Op(Sized):
@@ -220,6 +220,9 @@ class Counts(Sized):
         ("overlaps_left", c_uint64),
         ("flows_dropped", c_uint64),
         ("memory", c_uint64),
+        ("record_dropped", c_uint64),
+        ("record_unmatched", c_uint64),
+        ("record_overwritten", c_uint64),
     ]
 
 
@@ -377,10 +380,28 @@ PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
     "tp_gpu_push_op": (c_int32, [HANDLE, c_uint64]),
     "tp_gpu_pop_op": (c_int32, [HANDLE]),
     "tp_trace_merge": (c_int32, [POINTER(Str), c_size_t, Str, POINTER(MergeOptions), POINTER(MergeReport)]),
+    "tp_name_new": (c_int32, [Str, Str, POINTER(c_uint32)]),
+    "tp_category_enable": (c_int32, [Str, c_int32]),
     "tp_merge_survey": (c_int32, [Str, POINTER(MergeOptions), MESSAGE, c_void_p]),
     "tp_merge_plan": (c_int32, [POINTER(Str), c_size_t, POINTER(MergeOptions), MESSAGE, c_void_p]),
     "tp_merge_fragment": (c_int32, [Str, Str, Str, POINTER(MergeOptions)]),
     "tp_merge_join": (c_int32, [Str, POINTER(Str), c_size_t, Str, POINTER(MergeOptions), POINTER(MergeReport)]),
+}
+
+# Called with the GIL held: giving it up costs more than they take. None waits for anything that needs it.
+RECORDERS: dict[str, tuple[Any, list[Any]]] = {
+    "tp_span_begin": (c_int32, [HANDLE, c_uint32]),
+    "tp_span_end": (c_int32, [HANDLE]),
+    "tp_span_arg_int": (c_int32, [HANDLE, c_uint32, c_int64]),
+    "tp_span_arg_uint": (c_int32, [HANDLE, c_uint32, c_uint64]),
+    "tp_span_arg_float": (c_int32, [HANDLE, c_uint32, c_double]),
+    "tp_span_arg_bool": (c_int32, [HANDLE, c_uint32, c_int32]),
+    "tp_span_arg_text": (c_int32, [HANDLE, c_uint32, Str]),
+    "tp_span_complete": (c_int32, [HANDLE, c_uint32, c_int64, c_int64]),
+    "tp_record_instant": (c_int32, [HANDLE, c_uint32]),
+    "tp_record_counter": (c_int32, [HANDLE, c_uint32, c_double]),
+    "tp_record_async": (c_int32, [HANDLE, c_uint32, c_int32, c_uint64]),
+    "tp_record_flow": (c_int32, [HANDLE, c_uint32, c_int32, c_uint64]),
 }
 
 # Called with the GIL held, on the objects themselves.
@@ -426,6 +447,9 @@ def _load() -> tuple[Any, str]:
 
 
 lib, path = _load()
+
+
+fast = _declare(ctypes.PyDLL(path), RECORDERS)
 
 
 def _walker() -> Optional[Any]:

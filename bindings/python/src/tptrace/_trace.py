@@ -15,6 +15,7 @@ from . import _library as c
 from . import _gpu, _structs, _tuples
 from ._callbacks import Progress, Watched
 from ._errors import ClosedError
+from ._spans import Span, name_of
 from ._structs import Value
 
 __all__ = ["Counts", "Progress", "Trace", "now_ns"]
@@ -43,6 +44,12 @@ class Counts(NamedTuple):
     """Flows that the last write left out, since they would have run backwards."""
     memory: int
     """Bytes that events and texts take."""
+    record_dropped: int
+    """Of live recording, what was dropped: no room, or spans too deep."""
+    record_unmatched: int
+    """Ends of spans without a begin."""
+    record_overwritten: int
+    """With `keep_recent`: chunks of older records that made room for newer ones."""
 
 
 def now_ns() -> int:
@@ -60,16 +67,22 @@ class Trace:
         process_name: the name of the process; the program's own if not given.
         base_ns: what timestamps in the document count from; the time of this call if not given.
         clock: "monotonic", "realtime", or "unknown", whose traces are not aligned with others when merged.
+        record_bytes: memory for spans that are recorded live, also while they are written; 0 for no limit.
+        keep_recent: when it is used up, the oldest go (a flight recorder, whose spans stay when it is written) instead of
+            the new ones.
     """
 
     def __init__(
-        self, process_name: Optional[str] = None, *, base_ns: Optional[int] = None, clock: str = "monotonic"
+        self, process_name: Optional[str] = None, *, base_ns: Optional[int] = None, clock: str = "monotonic",
+        record_bytes: int = 0, keep_recent: bool = False
     ) -> None:
         self._handle: Optional[int] = None
         self._lock = threading.Condition()
         self._users = 0
         self._closing = False
         options = c.TraceOptions(clock=_structs.choose(_structs.CLOCKS, "clock", clock))
+        options.record_bytes = _structs.number("record_bytes", record_bytes, "uint64")
+        options.record_full = 1 if keep_recent else 0
         if base_ns is not None:
             options.flags = 1
             options.base_ns = _structs.number("base_ns", base_ns, "int64")
@@ -100,6 +113,28 @@ class Trace:
         if handle is not None and c is not None:
             self._handle = None
             c.lib.tp_trace_free(handle)
+
+    def span(self, name: str, *, category: str = "", **args: Any) -> Span:
+        """A span of this trace: `with trace.span("step", batch=3):`, or a decorator. See `tptrace.span`."""
+        return Span(self, name, category, args)
+
+    def record_instant(self, name: str, *, category: str = "") -> None:
+        """Something that happens now on this thread."""
+        c.fast.tp_record_instant(self._handle, name_of(name, category))
+
+    def record_counter(self, name: str, value: float, *, category: str = "") -> None:
+        """The value of a counter now."""
+        c.fast.tp_record_counter(self._handle, name_of(name, category), value)
+
+    def record_flow(self, phase: str, name: str, id: int, *, category: str = "") -> None:
+        """The "start", a "step" or the "end" of a flow: it hangs on the span that is open on this thread."""
+        number = _structs.choose({"start": 0, "step": 1, "end": 2}, "phase", phase)
+        c.fast.tp_record_flow(self._handle, name_of(name, category), number, _structs.number("id", id, "uint64"))
+
+    def record_async(self, phase: str, name: str, id: int, *, category: str = "") -> None:
+        """The "begin", an "instant" or the "end" of an async span, which may end on another thread."""
+        number = _structs.choose({"begin": 0, "instant": 1, "end": 2}, "phase", phase)
+        c.fast.tp_record_async(self._handle, name_of(name, category), number, _structs.number("id", id, "uint64"))
 
     @contextmanager
     def _using(self) -> Iterator[int]:
