@@ -251,14 +251,7 @@ impl Trace {
             ClockDomain::Monotonic | ClockDomain::Unknown => 0,
         };
         let now_ns = monotonic_ns() + offset_ns;
-        let recorded = self.core.collect(&mut |change| change(&mut self.lock()), offset_ns, now_ns);
-        let mut snapshot = self.lock().snapshot();
-        snapshot.ops.extend(recorded.ops);
-        snapshot.instants.extend(recorded.instants);
-        snapshot.counters.extend(recorded.counters);
-        snapshot.marks.extend(recorded.marks);
-        snapshot.recording = Some((self.core.counts(), recorded.uncertainty_ns));
-        snapshot
+        self.core.snapshot(&self.shared, offset_ns, now_ns)
     }
 
     /// Writes everything added so far. Other threads may go on adding; what they add does not show.

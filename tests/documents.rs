@@ -204,6 +204,7 @@ fn add(trace: &Trace, event: &Event) -> bool {
             let added = trace.add_op(&Op {
                 name: Text(&op.name),
                 kind: [OpKind::Op, OpKind::UserAnnotation, OpKind::Backward][op.kind],
+                category: Text::default(),
                 start_ns: op.times.0,
                 end_ns: op.times.1,
                 thread_id: op.thread_id,

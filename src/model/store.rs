@@ -284,12 +284,14 @@ impl Store {
         Ok(id)
     }
 
-    /// An op that is in one document only, as the one after `before` others of the kind.
-    pub(crate) fn transient_op(&mut self, op: &Op<'_>, before: u64) -> Result<OpRecord> {
-        // After all ids of the trace, in their order.
-        let next = self.last_id.map_or(0, |last| last.saturating_add(1)).max(self.ops.len() as u64);
-        let id = next.saturating_add(before);
-        self.op_record(&Op { id: Some(id), ..*op }, id)
+    /// An op that is in one document only, without an id: that is [`Store::next_id`] and more.
+    pub(crate) fn transient_op(&mut self, op: &Op<'_>) -> Option<OpRecord> {
+        self.op_record(op, 0).ok()
+    }
+
+    /// After all ids of the trace, in their order.
+    pub(crate) fn next_id(&self) -> u64 {
+        self.last_id.map_or(0, |last| last.saturating_add(1)).max(self.ops.len() as u64)
     }
 
     #[inline]

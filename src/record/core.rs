@@ -11,7 +11,7 @@ use super::lane::Lane;
 use super::local;
 use super::replay::Replay;
 use crate::model::store::RecordCounts;
-use crate::sync::{Mutex, lock};
+use crate::sync::{Mutex, MutexGuard, lock};
 
 /// What happens when the memory for records is used up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -241,7 +241,7 @@ impl Core {
         let length = name.len().min(15);
         guarded.name[..length].copy_from_slice(&name[..length]);
         let free = guarded.orphan;
-        if guarded.first.is_null() && !free {
+        if guarded.first.is_null() && !free && !guarded.seen {
             registry.remove(lane);
             drop(registry);
             Self::free_lane(lane);
@@ -307,15 +307,26 @@ impl Core {
         gone.into_iter().for_each(Self::free_lane);
     }
 
-    /// Hands what is recorded to `read`, a lane at a time: all that is new, which is then gone, or with
-    /// [`Full::KeepRecent`] all that there is, which stays. `read` answers the bytes that it stored. Recording goes on
-    /// meanwhile.
-    pub(super) fn read(&self, mut read: impl FnMut(&Seen, &mut Converter, &mut Replay) -> usize) -> u64 {
-        let mut replays = lock(&self.reading);
-        let keep = self.keeps_recent();
+    /// Starts to read. Others wait until this goes; recording goes on meanwhile.
+    pub(super) fn read(&self) -> Reading<'_> {
+        Reading { core: self, replays: lock(&self.reading) }
+    }
+}
+
+/// One reader of what is recorded.
+pub(super) struct Reading<'c> {
+    core: &'c Core,
+    replays: MutexGuard<'c, HashMap<usize, Replay>>,
+}
+
+impl Reading<'_> {
+    /// Hands out a lane at a time: all that is new, which is then gone, or with [`Full::KeepRecent`] all that there is,
+    /// which stays. `read` answers the bytes that it stored. Answers how far the times may be off.
+    pub(super) fn each(&mut self, mut read: impl FnMut(&Seen, &mut Converter, &mut Replay) -> usize) -> u64 {
+        let keep = self.core.keeps_recent();
         let mut seen = Vec::new();
         let mut converter = {
-            let mut registry = lock(&self.registry);
+            let mut registry = lock(&self.core.registry);
             for lane in registry.lanes() {
                 seen.push(see(lane, keep));
             }
@@ -332,23 +343,23 @@ impl Core {
                 let name = std::fs::read_to_string(format!("/proc/self/task/{}/comm", one.thread));
                 one.name = name.unwrap_or_default().trim_end().to_owned();
             }
-            let replay = replays.entry(one.lane as usize).or_default();
+            let replay = self.replays.entry(one.lane as usize).or_default();
             if keep {
                 *replay = Replay::default();
             }
             stored += read(one, &mut converter, replay);
         }
-        let mut registry = lock(&self.registry);
+        let mut registry = lock(&self.core.registry);
         registry.stored += if keep { 0 } else { stored };
         let mut gone = Vec::new();
         for one in seen {
             if registry.release(&one, keep) {
-                replays.remove(&(one.lane as usize));
+                self.replays.remove(&(one.lane as usize));
                 gone.push(one.lane);
             }
         }
         drop(registry);
-        gone.into_iter().for_each(Self::free_lane);
+        gone.into_iter().for_each(Core::free_lane);
         converter.uncertainty_ns()
     }
 }
@@ -357,6 +368,7 @@ impl Core {
 fn see(lane: &Lane, keep: bool) -> Seen {
     // SAFETY: under the lock.
     let guarded = unsafe { &mut *lane.guarded.get() };
+    guarded.seen = true;
     let mut chunks = Vec::new();
     let mut at = guarded.first;
     let mut from = if keep { 0 } else { guarded.read };
@@ -426,6 +438,7 @@ impl Registry {
     fn release(&mut self, seen: &Seen, keep: bool) -> bool {
         // SAFETY: under the lock; a lane that was seen lives until it is released.
         let guarded = unsafe { &mut *(*seen.lane).guarded.get() };
+        guarded.seen = false;
         for &(chunk, _, to) in &seen.chunks {
             // SAFETY: kept until now.
             unsafe {

@@ -47,6 +47,8 @@ pub(super) struct Guarded {
     pub(super) last: *mut Chunk,
     /// Records of the first chunk that were read already.
     pub(super) read: usize,
+    /// A reader knows the lane, and frees it if it is to be freed.
+    pub(super) seen: bool,
     /// The thread has ended.
     pub(super) ended: bool,
     /// The trace was freed: the thread frees the lane.
@@ -86,6 +88,7 @@ impl Lane {
                 first: null_mut(),
                 last: null_mut(),
                 read: 0,
+                seen: false,
                 ended: false,
                 orphan: false,
                 name: [0; 16],

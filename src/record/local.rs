@@ -106,8 +106,8 @@ fn find(local: &Local, core: &Core) -> *mut Lane {
             lane.of_thread.set(local.first.get());
             local.first.set(found);
             let key = KEY.load(Ordering::Acquire);
-            // SAFETY: the key was made. Any value but NULL has the destructor called.
             if key > 0 {
+                // SAFETY: the key was made. Any value but NULL has the destructor called.
                 unsafe { pthread_setspecific(key - 1, found.cast()) };
             }
         }

@@ -9,18 +9,18 @@ use super::kind;
 use super::names::Name;
 use crate::model::event::{Arg, Counter, Instant, InstantScope, Op, OpKind, Text, Value};
 use crate::model::record::{CounterRecord, InstantRecord, MarkRecord, OpRecord};
+use crate::model::snapshot::Snapshot;
 use crate::model::store::Store;
+use crate::trace::Shared;
 
 /// Events that are in a document, and not in the trace: spans that are still open, and with a limit that keeps the most
 /// recent, all.
 #[derive(Debug, Default)]
-pub(crate) struct Recorded {
-    pub(crate) ops: Vec<OpRecord>,
-    pub(crate) instants: Vec<InstantRecord>,
-    pub(crate) counters: Vec<CounterRecord>,
-    pub(crate) marks: Vec<MarkRecord>,
-    /// How far the times may be off.
-    pub(crate) uncertainty_ns: u64,
+struct Recorded {
+    ops: Vec<OpRecord>,
+    instants: Vec<InstantRecord>,
+    counters: Vec<CounterRecord>,
+    marks: Vec<MarkRecord>,
 }
 
 /// How far a reader has come with a lane.
@@ -70,49 +70,54 @@ enum Pending {
 }
 
 impl Core {
-    /// Makes events of what was recorded since the last time, of this trace or, what does not stay, of this document.
-    /// `offset_ns`: the trace's time less CLOCK_MONOTONIC's.
-    pub(crate) fn collect(
-        &self,
-        store: &mut dyn FnMut(&mut dyn FnMut(&mut Store)),
-        offset_ns: i64,
-        now_ns: i64,
-    ) -> Recorded {
+    /// Makes events of what was recorded since the last time, of this trace or, what does not stay, of this document, and
+    /// answers what is there now. `offset_ns`: the trace's time less CLOCK_MONOTONIC's.
+    pub(crate) fn snapshot(&self, shared: &Shared, offset_ns: i64, now_ns: i64) -> Snapshot {
         let mut recorded = Recorded::default();
         let keep = self.keeps_recent();
         let mut names = Names::default();
-        recorded.uncertainty_ns = {
-            let recorded = &mut recorded;
-            self.read(|seen, converter, replay| {
-                let mut stored = 0;
-                // The trace's lock for one lane at a time: others may add meanwhile.
-                store(&mut |store| {
-                    let before = store.bytes();
-                    let mut maker = Maker {
-                        store,
-                        names: &mut names,
-                        recorded: &mut *recorded,
-                        converter: &mut *converter,
-                        offset_ns,
-                        thread: seen.thread,
-                        transient: keep,
-                    };
-                    if !seen.name.is_empty() && !maker.store.thread_names.contains_key(&seen.thread) {
-                        maker.store.thread_names.insert(seen.thread, seen.name.clone());
-                    }
-                    if !replay.begun {
-                        replay.begin(seen.open(), &mut maker);
-                    }
-                    for records in seen.records() {
-                        records.iter().for_each(|record| replay.record(*record, &mut maker));
-                    }
-                    stored = maker.store.bytes().saturating_sub(before);
-                    replay.unfinished(now_ns, &mut maker);
-                });
-                stored
-            })
+        let mut reading = self.read();
+        let uncertainty_ns = reading.each(|seen, converter, replay| {
+            // The trace's lock for one lane at a time: others may add meanwhile.
+            let mut store = shared.lock();
+            let before = store.bytes();
+            let mut maker = Maker {
+                store: &mut store,
+                names: &mut names,
+                recorded: &mut recorded,
+                converter,
+                offset_ns,
+                thread: seen.thread,
+                transient: keep,
+            };
+            if !seen.name.is_empty() && !maker.store.thread_names.contains_key(&seen.thread) {
+                maker.store.thread_names.insert(seen.thread, seen.name.clone());
+            }
+            if !replay.begun {
+                replay.begin(seen.open(), &mut maker);
+            }
+            for records in seen.records() {
+                records.iter().for_each(|record| replay.record(*record, &mut maker));
+            }
+            let stored = maker.store.bytes().saturating_sub(before);
+            replay.unfinished(now_ns, &mut maker);
+            stored
+        });
+        // One reader at a time until here: else a span could end in the trace, and be unfinished in this document.
+        let mut snapshot = {
+            let store = shared.lock();
+            for (id, op) in (store.next_id()..).zip(&mut recorded.ops) {
+                op.id = id;
+            }
+            store.snapshot()
         };
-        recorded
+        drop(reading);
+        snapshot.ops.extend(recorded.ops);
+        snapshot.instants.extend(recorded.instants);
+        snapshot.counters.extend(recorded.counters);
+        snapshot.marks.extend(recorded.marks);
+        snapshot.recording = Some((self.counts(), uncertainty_ns));
+        snapshot
     }
 }
 
@@ -170,10 +175,7 @@ impl Maker<'_> {
             ..Op::default()
         };
         if self.transient || unfinished {
-            let position = self.recorded.ops.len() as u64;
-            if let Ok(record) = self.store.transient_op(&op, position) {
-                self.recorded.ops.push(record);
-            }
+            self.recorded.ops.extend(self.store.transient_op(&op));
         } else {
             // What cannot be stored is counted there.
             let _ = self.store.add_op(&op);
