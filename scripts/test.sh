@@ -38,18 +38,18 @@ step_docs() { RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps --quiet; }
 # The hostile inputs are large, and show nothing more here.
 # Of the GPU's tests those that stay in one process; the others start programs that are not instrumented.
 step_tsan() {
-  sanitized thread --lib --test threads && sanitized thread --test merge --test select --test split -- --skip hostile &&
+  sanitized thread --lib --test threads --test record && sanitized thread --test merge --test select --test split -- --skip hostile &&
     sanitized thread --test gpu -- collection misbehaviour ops
 }
 step_asan() {
-  sanitized address --lib --test threads --test documents && sanitized address --test merge --test select --test split -- --skip hostile &&
+  sanitized address --lib --test threads --test documents --test record && sanitized address --test merge --test select --test split -- --skip hostile &&
     sanitized address --test gpu -- collection misbehaviour ops
 }
 step_python() { venv && cd bindings/python && TPTRACE_REQUIRE_TENSORPLAY=1 TPTRACE_REQUIRE_DASK=1 "$scratch/venv/bin/python" -m pytest -q -p no:cacheprovider; }
 step_mypy() { venv && cd bindings/python && "$scratch/venv/bin/mypy" --cache-dir "$scratch/mypy" src/tptrace; }
 step_clients() { bash tests/clients/setup.sh && python3 tests/clients/run.py; }
 step_readme() { venv && cargo build --release --locked && "$scratch/venv/bin/python" tests/readme.py; }
-step_bench() { venv && cargo bench --locked --bench export -- 20000 1 && cargo bench --locked --bench merge -- 5000 1 && cargo bench --locked --bench gpu -- 5000 1 && "$scratch/venv/bin/python" benches/python_export.py --ops 5000 --rounds 1; }
+step_bench() { venv && cargo bench --locked --bench export -- 20000 1 && cargo bench --locked --bench merge -- 5000 1 && cargo bench --locked --bench gpu -- 5000 1 && cargo bench --locked --bench record -- 20000 1 && "$scratch/venv/bin/python" benches/python_export.py --ops 5000 --rounds 1; }
 
 # On a machine with a GPU, against torch.profiler. Without one it says so, and why. The tests with fake libraries of CUDA's,
 # and with NVIDIA's headers and libraries, are among those of `rust`.
