@@ -1533,10 +1533,6 @@ tp_status tp_gpu_push_op(struct tp_trace *trace,
 // Any thread, for itself. `TP_STATUS_UNAVAILABLE`, `TP_STATUS_FORKED`.
 tp_status tp_gpu_pop_op(struct tp_trace *trace);
 
-extern int pthread_key_create(uint32_t *key, void (*destructor)(void*));
-
-extern int pthread_setspecific(uint32_t key, const void *value);
-
 #ifdef __cplusplus
 }  // extern "C"
 #endif  // __cplusplus

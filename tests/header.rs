@@ -28,3 +28,80 @@ fn the_version_of_the_header_is_the_crate_s() {
         assert!(header.contains(&format!("#define TP_VERSION_{part} {number}\n")), "cbindgen.toml: TP_VERSION_{part}");
     }
 }
+
+/// A function that the header declares.
+struct Function {
+    result: String,
+    name: String,
+    parameters: String,
+}
+
+/// Those of this library; cbindgen also prints what the crate imports, unless cbindgen.toml excludes it.
+fn functions(header: &str) -> Vec<Function> {
+    let mut all = Vec::new();
+    let mut lines = header.lines();
+    while let Some(line) = lines.next() {
+        let starts = line.starts_with(|c: char| c.is_ascii_alphabetic()) && line.contains('(');
+        if !starts || line.starts_with("typedef") || line.starts_with("static") || line.starts_with("inline") {
+            continue;
+        }
+        let mut text = line.to_owned();
+        while !text.ends_with(';') {
+            text.push(' ');
+            text.push_str(lines.next().expect("the end of a declaration").trim());
+        }
+        let (before, after) = text.split_once('(').expect("seen above");
+        let name = before.rsplit([' ', '*']).next().expect("a name").to_owned();
+        let result = before[..before.len() - name.len()].to_owned();
+        assert!(name.starts_with("tp_"), "{name}: exclude it in cbindgen.toml");
+        all.push(Function { result, name, parameters: after.trim_end_matches(");").to_owned() });
+    }
+    assert!(all.len() > 50);
+    all
+}
+
+/// What stands for a function in `tracer_loader.h`.
+fn loaded(Function { name, result, parameters }: &Function) -> String {
+    let member = name.strip_prefix("tp_").expect("seen above");
+    let given: Vec<&str> =
+        parameters.split(',').filter(|one| *one != "void").filter_map(|one| one.rsplit([' ', '*']).next()).collect();
+    let call = format!("tp_loader()->{member}({})", given.join(", "));
+    let (answer, otherwise) = match (name.as_str(), result.trim_end()) {
+        ("tp_status_name", _) => ("return ", "return \"unavailable\";"),
+        ("tp_last_error_message", _) => ("return ", "return tp_loader_no_message(buffer, capacity);"),
+        (_, "tp_status") => ("return ", "return TP_STATUS_UNAVAILABLE;"),
+        (_, "void") => ("", ""),
+        (_, "const char *") => ("return ", "return \"\";"),
+        (_, "const uint8_t *") => ("return ", "return NULL;"),
+        (_, "int64_t" | "size_t") => ("return ", "return 0;"),
+        other => panic!("{other:?}: what stands for it?"),
+    };
+    let unused: String = match otherwise {
+        "return tp_loader_no_message(buffer, capacity);" => String::new(),
+        _ => given.iter().map(|one| format!("(void){one}, ")).collect(),
+    };
+    let unused = if unused.is_empty() { unused } else { format!("    {};\n", unused.trim_end_matches(", ")) };
+    let otherwise = if otherwise.is_empty() { otherwise.to_owned() } else { format!("    {otherwise}\n") };
+    format!(
+        "static inline {result}tp_loader_{member}({parameters}) {{\n    if (TP_LOADER_HAS({member})) {answer}{call};\n\
+         {unused}{otherwise}}}\n#define {name} tp_loader_{member}\n"
+    )
+}
+
+#[test]
+fn the_loader_covers_every_function() {
+    const START: &str = "// <functions>: TP_BLESS=1 cargo test --test header\n";
+    const END: &str = "// </functions>\n";
+    let header = include_str!("../include/tracer.h");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("bindings/cpp/tracer_loader.h");
+    let committed = std::fs::read_to_string(&path).expect("bindings/cpp/tracer_loader.h");
+    let (before, rest) = committed.split_once(START).expect("the start of the functions");
+    let (_, after) = rest.split_once(END).expect("the end of the functions");
+    let fresh: String = functions(header).iter().map(loaded).collect();
+    let fresh = format!("{before}{START}{fresh}{END}{after}");
+    if std::env::var_os("TP_BLESS").is_some() {
+        std::fs::write(&path, &fresh).expect("written");
+    }
+    let committed = std::fs::read_to_string(&path).expect("bindings/cpp/tracer_loader.h");
+    assert!(committed == fresh, "tracer_loader.h is not current: run `TP_BLESS=1 cargo test --test header`");
+}

@@ -232,6 +232,63 @@ fn live_recording_works_from_c() {
     assert!(count(&parse(&recent), "outer", "X") > 1000);
 }
 
+/// Programs that do not link the library find it, or do without, or with one that lacks what they call.
+#[test]
+fn a_program_that_does_not_link_finds_the_library_or_does_without() {
+    let folder = tempfile::tempdir().expect("scratch folder");
+    let path = |name: &str| folder.path().join(name);
+    let mut old = compiler(Language::C("c11"));
+    old.args(
+        ["-shared", "-fPIC", "tests/c/old_library.c"]
+            .map(|part| if part.ends_with(".c") { root().join(part) } else { part.into() }),
+    );
+    run(old.arg("-o").arg(path("old.so")));
+    let library = libraries().join("libtptrace.so");
+    for (name, language, more) in [
+        ("c", Language::C("c99"), ""),
+        ("cpp", Language::Cpp("c++17"), "-xc++"),
+        ("sanitized", Language::C("c11"), "-fsanitize=address,undefined"),
+    ] {
+        let (first, second) = (path(&format!("{name}.1.o")), path(&format!("{name}.2.o")));
+        for (object, define) in [(&first, "-DFIRST_FILE"), (&second, "-DSECOND_FILE")] {
+            let mut compile = compiler(language);
+            compile.args(if more.is_empty() { vec![] } else { vec![more] });
+            run(compile.args(["-c", define]).arg(root().join("tests/c/loader.c")).arg("-o").arg(object));
+        }
+        let folder_of_program = path(name);
+        std::fs::create_dir(&folder_of_program).expect("a folder");
+        let program = folder_of_program.join("program");
+        let mut link = compiler(language);
+        link.args(if name == "sanitized" { vec![more] } else { vec![] });
+        run(link.args([&first, &second]).arg("-o").arg(&program).args(["-ldl", "-pthread"]));
+        let run_with = |variable: &str, expected: &str| {
+            let mut command = Command::new(&program);
+            command
+                .env_remove("LD_LIBRARY_PATH")
+                .env("TPTRACE_LIBRARY", variable)
+                .env("ASAN_OPTIONS", "detect_leaks=0");
+            run(command.arg(path("trace.json")).arg(expected));
+        };
+        run_with(&library.display().to_string(), "available");
+        let written = std::fs::read(path("trace.json")).expect("written");
+        assert_eq!(named(&parse(&written), "from the second file")["ph"], "i");
+        run_with("/no/such/library.so", "absent");
+        run_with(&path("old.so").display().to_string(), "old");
+        run_with("", "absent");
+        // The wrapper on the loader.
+        if name == "cpp" {
+            let wrapper = path("wrapper");
+            let mut command = compiler(language);
+            command.arg("-include").arg(root().join("bindings/cpp/tracer_loader.h"));
+            run(command.arg(root().join("tests/cpp/wrapper.cpp")).arg("-o").arg(&wrapper).args(["-ldl", "-pthread"]));
+            run(Command::new(&wrapper).env("TPTRACE_LIBRARY", &library).arg(path("wrapped.json")));
+        }
+        // Beside the executable.
+        std::fs::copy(&library, folder_of_program.join("libtptrace.so.0")).expect("copied");
+        run_with("", "available");
+    }
+}
+
 #[test]
 fn newer_callers_work() {
     each_way(EVERY, Language::C("c11"), "tests/c/future.c");
