@@ -42,7 +42,7 @@ pub(crate) type OnDrop = fn(&Arc<Shared>);
 pub(crate) struct Shared {
     store: Mutex<Store>,
     /// GPU work is being collected into the store.
-    pub(crate) collecting: AtomicBool,
+    pub(crate) collecting: Arc<AtomicBool>,
     /// Ends the collection when the trace goes.
     pub(crate) on_drop: Mutex<Option<OnDrop>>,
 }
@@ -88,14 +88,15 @@ impl Trace {
             ClockDomain::Monotonic | ClockDomain::Unknown => monotonic_ns(),
         };
         let base_ns = options.base_ns.unwrap_or_else(now);
+        let collecting = Arc::new(AtomicBool::new(false));
         Self {
             clock: ClockInfo { base_ns, domain: options.clock, anchor: ClockAnchor::now() },
             shared: Arc::new(Shared {
                 store: Mutex::new(Store::new(Span::new(base_ns))),
-                collecting: AtomicBool::new(false),
+                collecting: Arc::clone(&collecting),
                 on_drop: Mutex::new(None),
             }),
-            core: Core::new(Limits { bytes: options.record_bytes, full: options.record_full }),
+            core: Core::new(Limits { bytes: options.record_bytes, full: options.record_full }, collecting),
             overlaps_moved: AtomicU64::new(0),
             overlaps_left: AtomicU64::new(0),
             flows_dropped: AtomicU64::new(0),

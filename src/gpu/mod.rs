@@ -25,6 +25,7 @@ mod texts;
 
 pub use crate::model::gpu::{GpuDevice, GpuInfo, GpuLibrary, GpuReport, GpuState};
 pub use collector::GpuKinds;
+pub(crate) use ops::push;
 pub use ops::{pop_op, push_op};
 #[doc(hidden)]
 pub use records::{MEMBERS, Member};

@@ -46,10 +46,14 @@ fn collector() -> Option<&'static dyn Collector> {
 /// the innermost counts. Costs a few nanoseconds while no GPU work is collected into this trace.
 #[inline]
 pub fn push_op(trace: &Trace, id: u64) {
+    push(trace.shared().collecting.load(Ordering::Acquire), id);
+}
+
+/// The same where it is known whether GPU work is collected.
+#[inline]
+pub(crate) fn push(collecting: bool, id: u64) {
     let (depth, known) = OPEN.get();
-    let told = depth < DEEPEST
-        && trace.shared().collecting.load(Ordering::Acquire)
-        && collector().is_some_and(|collector| collector.push(id));
+    let told = depth < DEEPEST && collecting && collector().is_some_and(|collector| collector.push(id));
     let known = if depth < DEEPEST { known << 1 | u64::from(told) } else { known };
     OPEN.set((depth + 1, known));
 }

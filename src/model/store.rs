@@ -62,6 +62,9 @@ pub struct RecordCounts {
     pub overwritten_chunks: u64,
 }
 
+/// Stands for the id of an op that has none yet.
+pub(crate) const NO_ID: u64 = u64::MAX;
+
 /// In which order the ids of ops came: how a GPU activity's op is found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum IdOrder {
@@ -284,9 +287,9 @@ impl Store {
         Ok(id)
     }
 
-    /// An op that is in one document only, without an id: that is [`Store::next_id`] and more.
+    /// An op that is in one document only. Without an id it has [`NO_ID`], to become [`Store::next_id`] and more.
     pub(crate) fn transient_op(&mut self, op: &Op<'_>) -> Option<OpRecord> {
-        self.op_record(op, 0).ok()
+        self.op_record(op, NO_ID).ok()
     }
 
     /// After all ids of the trace, in their order.

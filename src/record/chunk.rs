@@ -15,9 +15,14 @@ pub(super) const LATER: usize = 64 << 10;
 /// A span that is open.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Open {
-    /// The name's bits and 1, or 0 for a span that is not recorded.
+    /// The name's bits and 1, or 0 for a span that is not recorded; and [`Open::TOLD`].
     pub(super) name: u64,
     pub(super) ticks: u64,
+}
+
+impl Open {
+    /// It is an op that was told to whoever collects GPU work.
+    pub(super) const TOLD: u64 = 1 << 40;
 }
 
 /// The start of a mapping. Behind it stand the spans that were open when it began, then the records.

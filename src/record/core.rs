@@ -43,6 +43,7 @@ pub(crate) struct Core {
     /// No other trace of this process has it, ever.
     pub(crate) id: u64,
     limits: Limits,
+    collecting: Arc<AtomicBool>,
     itself: Weak<Core>,
     /// Calls that interrupted others.
     interrupting: AtomicU64,
@@ -95,13 +96,15 @@ impl Seen {
 }
 
 impl Core {
-    pub(crate) fn new(limits: Limits) -> Arc<Self> {
+    /// `collecting`: whether GPU work is collected into the trace.
+    pub(crate) fn new(limits: Limits, collecting: Arc<AtomicBool>) -> Arc<Self> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         clock::prepare();
         local::prepare();
         Arc::new_cyclic(|itself| Self {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             limits,
+            collecting,
             itself: itself.clone(),
             interrupting: AtomicU64::new(0),
             closed: AtomicBool::new(false),
@@ -117,6 +120,12 @@ impl Core {
             }),
             reading: Mutex::new(HashMap::new()),
         })
+    }
+
+    /// Ops are told to whoever collects GPU work, so that kernels point back at them.
+    #[inline(always)]
+    pub(super) fn tells_ops(&self) -> bool {
+        self.collecting.load(Ordering::Relaxed)
     }
 
     /// The oldest records make room.

@@ -11,6 +11,10 @@ use super::clock;
 use super::core::Core;
 use super::kind;
 use super::names::Name;
+use crate::gpu;
+
+/// Ids of ops: no caller's, not those of NVTX ranges, and exact in JavaScript.
+static OP_IDS: AtomicU64 = AtomicU64::new(1 << 51);
 
 /// Spans open within one another on a thread; deeper ones are dropped.
 pub(super) const DEEPEST: usize = 512;
@@ -149,12 +153,29 @@ impl Lane {
     #[inline(always)]
     pub(super) fn begin(&self, core: &Core, name: Name) -> Outcome {
         let depth = self.depth.get();
+        if name.is_op() && core.tells_ops() {
+            return self.begin_op(core, name, depth);
+        }
         if depth >= DEEPEST || !self.room(core, 1, depth + 1) {
             return self.drop_span(depth);
         }
         let ticks = clock::now();
         self.write(&[[kind::BEGIN | name.word(), ticks]]);
         self.set_open(depth, Open { name: u64::from(name.bits()) + 1, ticks });
+        Outcome::Recorded
+    }
+
+    /// Opens an op while GPU work is collected: the calls of this thread come from it until its end.
+    #[inline(never)]
+    fn begin_op(&self, core: &Core, name: Name, depth: usize) -> Outcome {
+        if depth >= DEEPEST || !self.room(core, 2, depth + 1) {
+            return self.drop_span(depth);
+        }
+        let id = OP_IDS.fetch_add(1, Ordering::Relaxed);
+        gpu::push(true, id);
+        let ticks = clock::now();
+        self.write(&[[kind::BEGIN | name.word(), ticks], [kind::ID, id]]);
+        self.set_open(depth, Open { name: (u64::from(name.bits()) + 1) | Open::TOLD, ticks });
         Outcome::Recorded
     }
 
@@ -178,10 +199,13 @@ impl Lane {
             return Outcome::NotOpen;
         };
         // SAFETY: the thread alone uses the list.
-        let recorded = depth < DEEPEST && unsafe { (*self.open.get())[depth].name } != 0;
+        let name = if depth < DEEPEST { unsafe { (*self.open.get())[depth].name } } else { 0 };
         self.depth.set(depth);
-        if !recorded {
+        if name == 0 {
             return Outcome::Off;
+        }
+        if name & Open::TOLD != 0 {
+            gpu::pop_op();
         }
         let ticks = clock::now();
         if self.fits(1, 0) || core.grow(self, 1 + depth) {

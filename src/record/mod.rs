@@ -78,6 +78,8 @@ pub(crate) mod kind {
     pub(crate) const BOOL: u64 = 11;
     /// The length in the second word; followed by the bytes.
     pub(crate) const TEXT: u64 = 12;
+    /// The id of the span that is open, which is an op, in the second word.
+    pub(crate) const ID: u64 = 13;
 }
 
 /// Bytes of a text argument that are kept.

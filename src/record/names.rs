@@ -13,6 +13,9 @@ const CATEGORIES: usize = 256;
 const MAX_NAMES: usize = 1 << 20;
 const MAX_BYTES: usize = 64 << 20;
 
+/// The category of ops, which is number 1.
+const OPS: &str = "cpu_op";
+
 /// Whether spans of a category are recorded, by its number.
 static ON: [AtomicU8; CATEGORIES] = [const { AtomicU8::new(1) }; CATEGORIES];
 
@@ -32,7 +35,7 @@ struct Names {
 
 fn names<T>(call: impl FnOnce(&mut Names) -> T) -> T {
     let mut names = lock(&NAMES);
-    call(names.get_or_insert_with(|| Names { categories: vec![""], ..Names::default() }))
+    call(names.get_or_insert_with(|| Names { categories: vec!["", OPS], ..Names::default() }))
 }
 
 /// Texts live as long as the process: numbers stand for them in records that nobody tracks.
@@ -95,6 +98,12 @@ impl Name {
         ON[(self.0 >> 24) as usize].load(Ordering::Relaxed) != 0
     }
 
+    /// Spans of the name are ops, which kernels may point back at.
+    #[inline(always)]
+    pub(super) fn is_op(self) -> bool {
+        self.0 >> 24 == 1
+    }
+
     #[inline(always)]
     pub(super) fn word(self) -> u64 {
         u64::from(self.0) << 32
@@ -153,7 +162,8 @@ mod tests {
         assert_eq!(Name::from_bits(name.to_bits()), Some(name));
         assert_eq!(Name::from_bits(0), None);
         assert_eq!(Name::from_bits(u32::MAX).map(Name::texts), Some(("(unknown name)", "")));
-        assert!(name.is_on());
+        assert!(name.is_on() && !name.is_op());
+        assert!(Name::new("aten::mm", "cpu_op").expect("interned").is_op());
         enable_category("train", false).expect("known");
         assert!(!name.is_on() && category_flag("train").expect("known").load(Ordering::Relaxed) == 0);
         enable_category("train", true).expect("known");

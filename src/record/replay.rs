@@ -10,7 +10,7 @@ use super::names::Name;
 use crate::model::event::{Arg, Counter, Instant, InstantScope, Op, OpKind, Text, Value};
 use crate::model::record::{CounterRecord, InstantRecord, MarkRecord, OpRecord};
 use crate::model::snapshot::Snapshot;
-use crate::model::store::Store;
+use crate::model::store::{IdOrder, NO_ID, Store};
 use crate::trace::Shared;
 
 /// Events that are in a document, and not in the trace: spans that are still open, and with a limit that keeps the most
@@ -37,6 +37,7 @@ pub(super) struct Replay {
 struct Span {
     name: Name,
     start_ns: i64,
+    id: Option<u64>,
     args: Vec<(Name, Owned)>,
 }
 
@@ -106,10 +107,15 @@ impl Core {
         // One reader at a time until here: else a span could end in the trace, and be unfinished in this document.
         let mut snapshot = {
             let store = shared.lock();
-            for (id, op) in (store.next_id()..).zip(&mut recorded.ops) {
+            let own = recorded.ops.iter().any(|op| op.id != NO_ID);
+            for (id, op) in (store.next_id()..).zip(recorded.ops.iter_mut().filter(|op| op.id == NO_ID)) {
                 op.id = id;
             }
-            store.snapshot()
+            let mut snapshot = store.snapshot();
+            if own {
+                snapshot.id_order = IdOrder::Any;
+            }
+            snapshot
         };
         drop(reading);
         snapshot.ops.extend(recorded.ops);
@@ -171,6 +177,7 @@ impl Maker<'_> {
             start_ns: span.start_ns,
             end_ns,
             thread_id: self.thread,
+            id: span.id,
             args: &args,
             ..Op::default()
         };
@@ -220,8 +227,8 @@ impl Replay {
     fn begin(&mut self, open: &[Open], maker: &mut Maker<'_>) {
         self.begun = true;
         for span in open {
-            if let Some(name) = u32::try_from(span.name).ok().and_then(Name::from_bits) {
-                self.open.push(Span { name, start_ns: maker.time(span.ticks), args: Vec::new() });
+            if let Some(name) = u32::try_from(span.name & !Open::TOLD).ok().and_then(Name::from_bits) {
+                self.open.push(Span { name, start_ns: maker.time(span.ticks), id: None, args: Vec::new() });
             }
         }
     }
@@ -244,7 +251,7 @@ impl Replay {
         let [what, word] = record;
         let name = Name::of_word(what);
         match what & 0xff {
-            kind::BEGIN => self.open.push(Span { name, start_ns: maker.time(word), args: Vec::new() }),
+            kind::BEGIN => self.open.push(Span { name, start_ns: maker.time(word), id: None, args: Vec::new() }),
             kind::END => {
                 if let Some(span) = self.open.pop() {
                     let end_ns = maker.time(word);
@@ -260,6 +267,11 @@ impl Replay {
             kind::UINT => self.arg(name, Owned::Uint(word)),
             kind::FLOAT => self.arg(name, Owned::Float(f64::from_bits(word))),
             kind::BOOL => self.arg(name, Owned::Bool(word != 0)),
+            kind::ID => {
+                if let Some(span) = self.open.last_mut() {
+                    span.id = Some(word);
+                }
+            }
             kind::TEXT if word == 0 => self.arg(name, Owned::Text(Vec::new())),
             kind::TEXT => self.pending = Some(Pending::Text(name, word as usize, Vec::new())),
             _ => {}
@@ -271,7 +283,7 @@ impl Replay {
         let part = (what >> 8 & 3) as usize;
         match what & 0xff {
             kind::COMPLETE => {
-                let span = Span { name, start_ns: word as i64, args: Vec::new() };
+                let span = Span { name, start_ns: word as i64, id: None, args: Vec::new() };
                 maker.slice(&span, second as i64, false);
             }
             kind::COUNTER => {

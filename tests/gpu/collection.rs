@@ -28,6 +28,46 @@ impl Drop for Done<'_> {
     }
 }
 
+apart! {
+/// A span that is an op, open while GPU work is collected: its kernels point back at it.
+fn kernels_point_back_at_live_ops() {
+    use tptrace::record::{Full, Name};
+    let gpu = Gpu::new(18);
+    for full in [Full::DropNew, Full::KeepRecent] {
+        let trace = Trace::new(&tptrace::TraceOptions {
+            record_bytes: 8 << 20,
+            record_full: full,
+            ..tptrace::TraceOptions::default()
+        });
+        let (op, other) = (Name::new("aten::mm", "cpu_op").expect("named"), Name::new("step", "").expect("named"));
+        drop(trace.span(op));
+        gpu::start(&trace, &gpu.options(GpuKinds::ALL)).expect("started");
+        let launched = {
+            let _step = trace.span(other);
+            let _op = trace.span(op);
+            gpu.launch(c"gemm", 1, 7)
+        };
+        let without = gpu.launch(c"alone", 1, 7);
+        let report = gpu::stop(&trace).expect("stopped");
+        assert_eq!((report.kernels, report.links), (2, 1), "{report:?}");
+        drop(trace.span(op));
+        let torch = document(&trace, Format::Torch);
+        let kernels = slices(&torch, "kernel");
+        let of = |correlation: u32| {
+            let found = kernels.iter().find(|event| event["args"]["correlation"] == correlation);
+            &found.expect("a kernel")["args"]["External id"]
+        };
+        let ops = slices(&torch, "cpu_op");
+        assert_eq!(ops.len(), 3);
+        let told: Vec<_> = ops.iter().filter(|event| event["args"]["External id"] == *of(launched)).collect();
+        assert_eq!((told.len(), &told[0]["name"]), (1, &"aten::mm".into()), "{full:?}: {:?}", of(launched));
+        assert!(ops.iter().all(|event| event["args"]["External id"] != *of(without)), "{:?}", of(without));
+        let flows = |ph: &str| torch["traceEvents"].as_array().expect("events").iter().filter(|e| e["ph"] == ph).count();
+        assert_eq!((flows("s"), flows("f")), (2, 2), "from the op to the launch to the kernel, and from the other launch");
+    }
+}
+}
+
 /// One of everything, and what the trace has of it.
 fn everything(gpu: &Gpu, version: u32) {
     let trace = Trace::default();

@@ -130,6 +130,9 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
         } else {
             bar.set_position(progress.bytes);
         }
+        if progress.files > 0 {
+            bar.set_message(format!("{} of {count} files, {} events", progress.files, progress.events));
+        }
         true
     };
     let stdout = arguments.output.as_os_str() == "-";
