@@ -452,6 +452,14 @@ lib, path = _load()
 fast = _declare(ctypes.PyDLL(path), RECORDERS)
 
 
+def undeclared(name: str) -> Any:
+    """A function that is called with the GIL held and takes ctypes objects as they are: no others may be given."""
+    function = ctypes.PyDLL(path)[name]
+    function.restype = c_int32
+    return function
+
+
+
 def _walker() -> Optional[Any]:
     """The functions that walk lists of tuples in place, where this Python lets them."""
     try:

@@ -15,7 +15,7 @@ from . import _library as c
 from . import _gpu, _structs, _tuples
 from ._callbacks import Progress, Watched
 from ._errors import ClosedError
-from ._spans import Span, name_of
+from ._spans import Span, SpanOf, name_of
 from ._structs import Value
 
 __all__ = ["Counts", "Progress", "Trace", "now_ns"]
@@ -77,6 +77,8 @@ class Trace:
         record_bytes: int = 0, keep_recent: bool = False
     ) -> None:
         self._handle: Optional[int] = None
+        # The same for calls that record: they may come at any time, also for a trace that was freed.
+        self._pointer: Optional[ctypes.c_void_p] = None
         self._lock = threading.Condition()
         self._users = 0
         self._closing = False
@@ -91,6 +93,7 @@ class Trace:
         handle = c.HANDLE()
         c.check(c.lib.tp_trace_new(options, handle))
         self._handle = handle.value
+        self._pointer = handle
 
     def close(self) -> None:
         """Frees the trace and everything in it, once no call in another thread uses it. Closing twice does nothing."""
@@ -98,6 +101,7 @@ class Trace:
             self._closing = True
             self._lock.wait_for(lambda: self._users == 0)
             handle, self._handle = self._handle, None
+            self._pointer = None
         if handle is not None:
             c.lib.tp_trace_free(handle)
 
@@ -116,25 +120,25 @@ class Trace:
 
     def span(self, name: str, *, category: str = "", **args: Any) -> Span:
         """A span of this trace: `with trace.span("step", batch=3):`, or a decorator. See `tptrace.span`."""
-        return Span(self, name, category, args)
+        return SpanOf(self, name, category, args)
 
     def record_instant(self, name: str, *, category: str = "") -> None:
         """Something that happens now on this thread."""
-        c.fast.tp_record_instant(self._handle, name_of(name, category))
+        c.fast.tp_record_instant(self._pointer, name_of(name, category))
 
     def record_counter(self, name: str, value: float, *, category: str = "") -> None:
         """The value of a counter now."""
-        c.fast.tp_record_counter(self._handle, name_of(name, category), value)
+        c.fast.tp_record_counter(self._pointer, name_of(name, category), value)
 
     def record_flow(self, phase: str, name: str, id: int, *, category: str = "") -> None:
         """The "start", a "step" or the "end" of a flow: it hangs on the span that is open on this thread."""
         number = _structs.choose({"start": 0, "step": 1, "end": 2}, "phase", phase)
-        c.fast.tp_record_flow(self._handle, name_of(name, category), number, _structs.number("id", id, "uint64"))
+        c.fast.tp_record_flow(self._pointer, name_of(name, category), number, _structs.number("id", id, "uint64"))
 
     def record_async(self, phase: str, name: str, id: int, *, category: str = "") -> None:
         """The "begin", an "instant" or the "end" of an async span, which may end on another thread."""
         number = _structs.choose({"begin": 0, "instant": 1, "end": 2}, "phase", phase)
-        c.fast.tp_record_async(self._handle, name_of(name, category), number, _structs.number("id", id, "uint64"))
+        c.fast.tp_record_async(self._pointer, name_of(name, category), number, _structs.number("id", id, "uint64"))
 
     @contextmanager
     def _using(self) -> Iterator[int]:
