@@ -60,15 +60,20 @@ def test_the_current_trace(tmp_path):
                 with tptrace.span("on another thread"):
                     trace.record_flow("end", "hand over", 1)
 
-            thread = threading.Thread(target=other)
+            done, go_on = threading.Event(), threading.Event()
+            thread = threading.Thread(target=lambda: (other(), done.set(), go_on.wait()), name="the other")
             thread.start()
-            thread.join()
+            done.wait()
         finally:
             tptrace.set_current_trace(None)
         document = written(trace, tmp_path)
+        go_on.set()
+        thread.join()
     assert not [e for e in document["traceEvents"] if e["name"] == "of none"]
     (step,), (far,) = slices(document, "step"), slices(document, "on another thread")
     assert step["tid"] != far["tid"]
+    names = {e["tid"]: e["args"]["name"] for e in document["traceEvents"] if e["name"] == "thread_name"}
+    assert (names[step["tid"]], names[far["tid"]]) == ("MainThread", "the other")
     assert {e["ph"] for e in document["traceEvents"]} >= {"X", "i", "C", "s", "f"}
 
 

@@ -81,6 +81,7 @@ class Trace:
         self._pointer: Optional[ctypes.c_void_p] = None
         self._lock = threading.Condition()
         self._users = 0
+        self._named: set[int] = set()
         self._closing = False
         options = c.TraceOptions(clock=_structs.choose(_structs.CLOCKS, "clock", clock))
         options.record_bytes = _structs.number("record_bytes", record_bytes, "uint64")
@@ -165,6 +166,14 @@ class Trace:
         thread = _structs.number("thread_id", thread_id, "uint64")
         with self._using() as handle:
             c.check(c.lib.tp_trace_set_thread_name(handle, thread, _structs.text("name", name)))
+            self._named.add(thread)
+
+    def _name_threads(self, handle: int) -> None:
+        """Python's names of its threads, which the system does not know, for those that live and have no other."""
+        for thread in threading.enumerate():
+            number = thread.native_id
+            if number is not None and number not in self._named:
+                c.lib.tp_trace_set_thread_name(handle, number, c.to_str(thread.name))
 
     def set_rank(self, rank: Optional[int], world_size: Optional[int] = None) -> None:
         """Sets rank and world size; None means "unknown".
@@ -504,6 +513,7 @@ class Trace:
         watched = Watched(progress)
         options = _write_options(format, compression, level, threads, fsync, separate_overlaps, trace_name, watched)
         with self._using() as handle:
+            self._name_threads(handle)
             watched.finish(c.lib.tp_trace_write(handle, c.path_str(path), options))
         return os.fsdecode(path)
 
@@ -539,6 +549,7 @@ class Trace:
                 return 1
 
         with self._using() as handle:
+            self._name_threads(handle)
             watched.finish(c.lib.tp_trace_write_to(handle, c.OUTPUT(put), None, options))
 
 
