@@ -70,7 +70,7 @@ const LONGEST: u64 = SLICE - 1;
 
 /// Slices and ends of one input.
 pub(super) struct Flows {
-    /// Lane, time, kind, and for slices whether they stay, for ends the flow and the packed end.
+    /// Lane, time, kind, and for slices their number and whether they stay, for ends the flow and the packed end.
     all: Sorter<5>,
     memory: usize,
     ends: u64,
@@ -111,9 +111,10 @@ impl Flows {
         Self { all: Sorter::new(memory / 2), memory, ends: 0 }
     }
 
-    pub(super) fn slice(&mut self, lane: u64, start: i64, duration: i64, kept: bool) -> Result<()> {
+    pub(super) fn slice(&mut self, lane: u64, ordinal: u64, start: i64, duration: i64, kept: bool) -> Result<()> {
         let shorter_later = LONGEST - (duration.max(0) as u64).min(LONGEST);
-        self.all.push([lane, word(Some(start)), SLICE | shorter_later, u64::from(kept), 0])
+        // Of two alike the later one in the file is the inner one.
+        self.all.push([lane, word(Some(start)), SLICE | shorter_later, ordinal, u64::from(kept)])
     }
 
     pub(super) fn end(&mut self, point: &Point) -> Result<()> {
@@ -180,7 +181,7 @@ impl Flows {
                     bound.push(record(data, ts, packed, hold))?;
                 }
                 kind => {
-                    let (length, kept) = (LONGEST - (kind & LONGEST), data == 1);
+                    let (length, kept) = (LONGEST - (kind & LONGEST), packed == 1);
                     for (flow, at, packed) in waiting.drain(..) {
                         bound.push(record(flow, at, packed, slice(length, kept)))?;
                     }

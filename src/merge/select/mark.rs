@@ -214,7 +214,7 @@ fn flows(
         }
         let start = time(part, bytes, event.ts);
         match (phase, start) {
-            (b'X', Some(start)) => flows.slice(lane, start, duration(bytes, event.dur), marks.kept(this))?,
+            (b'X', Some(start)) => flows.slice(lane, this, start, duration(bytes, event.dur), marks.kept(this))?,
             (b'B', _) => {
                 // The first pass had room for them all.
                 let _ = stacks.begin(lane, Open { ordinal: this, start, words: None, bytes: 0 });
@@ -223,7 +223,7 @@ fn flows(
                 if let Some(open) = stacks.end(lane)
                     && let (Some(start), Some(end)) = (open.start, end)
                 {
-                    flows.slice(lane, start, end.saturating_sub(start), marks.kept(open.ordinal))?;
+                    flows.slice(lane, open.ordinal, start, end.saturating_sub(start), marks.kept(open.ordinal))?;
                 }
             }
             _ => {}
@@ -232,7 +232,7 @@ fn flows(
     })?;
     for (lane, open) in stacks.rest() {
         if let Some(start) = open.start {
-            flows.slice(lane, start, ENDLESS, marks.kept(open.ordinal))?;
+            flows.slice(lane, open.ordinal, start, ENDLESS, marks.kept(open.ordinal))?;
         }
     }
     Ok(flows)
