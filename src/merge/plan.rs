@@ -78,6 +78,8 @@ impl<'a> Part<'a> {
 #[derive(Debug)]
 pub(super) struct Plan<'a> {
     pub(super) parts: Vec<Part<'a>>,
+    /// Inputs that the selection leaves out, and that share a clock with the others.
+    pub(super) others: Vec<Part<'a>>,
     pub(super) options: &'a MergeOptions,
     pub(super) trace_name: String,
     pub(super) aligned: Aligned,
@@ -98,32 +100,35 @@ pub(super) struct Plan<'a> {
 
 impl<'a> Plan<'a> {
     pub(super) fn new(inputs: Vec<Surveyed<'a>>, trace_name: String, options: &'a MergeOptions) -> Result<Self> {
-        let all: Vec<i64> = (0..).zip(&inputs).map(|(position, input)| input.rank.unwrap_or(position)).collect();
+        let count = inputs.len();
+        let ranks: Vec<i64> = (0..).zip(&inputs).map(|(position, input)| input.rank.unwrap_or(position)).collect();
         let wanted = |rank: i64| options.selection.ranks.is_empty() || options.selection.ranks.contains(&rank);
-        let (inputs, ranks): (Vec<_>, Vec<_>) = inputs.into_iter().zip(&all).filter(|(_, rank)| wanted(**rank)).unzip();
-        if inputs.is_empty() && !all.is_empty() {
+        if !inputs.is_empty() && !ranks.iter().any(|&rank| wanted(rank)) {
             return Err(Error::invalid(format!(
                 "no input is of a rank that was asked for: they are of {}",
-                some(&all.iter().map(i64::to_string).collect::<Vec<_>>(), 16)
+                some(&ranks.iter().map(i64::to_string).collect::<Vec<_>>(), 16)
             )));
         }
-        let count = inputs.len();
-        let alignment = match &options.alignment {
-            Alignment::Offsets(offsets) => Alignment::Offsets(
-                offsets.iter().zip(&all).filter(|(_, rank)| wanted(**rank)).map(|(o, _)| *o).collect(),
-            ),
-            other => other.clone(),
-        };
         let clocks: Vec<(PathBuf, clock::Clock)> =
             inputs.iter().map(|input| (input.stored.name.clone(), input.clock.clone())).collect();
+        // What is left out counts too: the same rank has the same times, pids and ids with the others and without.
+        let mut comparable = true;
         let (mut aligned, blocks) = if options.verbatim {
             let none = Aligned { offsets: vec![0; count], domain: "unknown", ..Aligned::default() };
             (none, vec![Block { base: 0, size: 0 }; count])
         } else {
-            (clock::align(&clocks, &alignment)?, lanes::blocks(&ranks)?)
+            let mut aligned = clock::align(&clocks, &options.alignment);
+            let by_clock = matches!(options.alignment, Alignment::Auto | Alignment::Force);
+            if by_clock && !aligned.as_ref().is_ok_and(|aligned| aligned.aligned) && !ranks.iter().all(|&r| wanted(r)) {
+                // Unless its clock stands against that.
+                aligned = align_some(&clocks, &options.alignment, |index| wanted(ranks[index]));
+                comparable = false;
+            }
+            (aligned?, lanes::blocks(&ranks)?)
         };
+        let chosen: Vec<i64> = ranks.iter().copied().filter(|&rank| wanted(rank)).collect();
         let mut warnings = std::mem::take(&mut aligned.warnings);
-        let mut sorted = ranks.clone();
+        let mut sorted = chosen.clone();
         sorted.sort_unstable();
         let mut duplicates: Vec<i64> =
             sorted.windows(2).filter(|pair| pair[0] == pair[1]).map(|pair| pair[0]).collect();
@@ -143,7 +148,7 @@ impl<'a> Plan<'a> {
         };
         if options.verbatim {
             warnings.clear();
-        } else if !missing.is_empty() && (count > 1 || !options.selection.ranks.is_empty()) {
+        } else if !missing.is_empty() && (chosen.len() > 1 || !options.selection.ranks.is_empty()) {
             let names = some(&missing.iter().map(i64::to_string).collect::<Vec<_>>(), 16);
             let of = if options.selection.ranks.is_empty() { format!("{world}") } else { "the selected".into() };
             warnings.push(format!("of {of} ranks these are missing: {names}"));
@@ -152,7 +157,7 @@ impl<'a> Plan<'a> {
         order.sort_by_key(|&position| (ranks[position], position));
         let mut places = vec![0; count];
         order.iter().enumerate().for_each(|(place, &position)| places[position] = place);
-        let parts: Vec<Part<'_>> = inputs
+        let (parts, others): (Vec<Part<'_>>, Vec<Part<'_>>) = inputs
             .into_iter()
             .zip(ranks.iter().zip(&aligned.offsets).zip(&blocks))
             .enumerate()
@@ -160,9 +165,10 @@ impl<'a> Plan<'a> {
                 let ids = Ids { position: position as u64, count: count as u64 };
                 Part::new(input, Fate { rank, place: places[position], offset, ids, block })
             })
-            .collect();
+            .partition(|part| wanted(part.fate.rank));
         Ok(Self {
             parts,
+            others: if comparable { others } else { Vec::new() },
             options,
             trace_name,
             aligned,
@@ -182,6 +188,7 @@ impl<'a> Plan<'a> {
     pub(super) fn of_part(part: Part<'a>, count: usize, options: &'a MergeOptions) -> Self {
         Self {
             parts: vec![part],
+            others: Vec::new(),
             options,
             trace_name: String::new(),
             aligned: Aligned::default(),
@@ -257,6 +264,21 @@ impl<'a> Plan<'a> {
             written,
         }
     }
+}
+
+/// Aligns some inputs, as if there were no others.
+fn align_some(
+    clocks: &[(PathBuf, clock::Clock)],
+    alignment: &Alignment,
+    wanted: impl Fn(usize) -> bool,
+) -> Result<Aligned> {
+    let chosen: Vec<usize> = (0..clocks.len()).filter(|&index| wanted(index)).collect();
+    let some: Vec<_> = chosen.iter().map(|&index| clocks[index].clone()).collect();
+    let mut aligned = clock::align(&some, alignment)?;
+    let mut offsets = vec![0; clocks.len()];
+    chosen.iter().zip(&aligned.offsets).for_each(|(&index, &offset)| offsets[index] = offset);
+    aligned.offsets = offsets;
+    Ok(aligned)
 }
 
 /// The first few of many.

@@ -52,7 +52,8 @@ pub(super) fn select(
     let mut start = origin;
     if let Some((from, to)) = rules.window {
         if start.is_none() {
-            let found = each(count, &watch, &mut tell, |index| mark::earliest(plan, &plan.parts[index], &watch))?;
+            let all: Vec<_> = plan.parts.iter().chain(&plan.others).collect();
+            let found = each(all.len(), &watch, &mut tell, |index| mark::earliest(plan, all[index], &watch))?;
             start = found.into_iter().flatten().min();
         }
         let origin = start.unwrap_or(0);

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use super::document::Depth;
 use super::head;
 use super::options::{Alignment, Input, MergeOptions, Selection};
-use super::plan::Plan;
+use super::plan::{Part, Plan};
 use super::reader::Stored;
 use super::select::{self, Rules};
 use super::survey;
@@ -70,16 +70,13 @@ pub fn plan(surveys: &[impl AsRef<str>], options: &MergeOptions) -> Result<Split
         surveys.iter().map(|survey| Stored::elsewhere(PathBuf::from(&survey.name), survey.size)).collect();
     let inputs = surveys.iter().zip(&stored).map(|(survey, stored)| survey.surveyed(stored)).collect::<Result<_>>()?;
     let mut plan = Plan::new(inputs, options.trace_name.clone().unwrap_or_default(), options)?;
-    // The parts are those of the inputs that are selected, in their order.
-    let mut named = stored.iter().enumerate();
-    let sources: Vec<usize> = (plan.parts.iter())
-        .filter_map(|part| named.find(|(_, stored)| std::ptr::eq(*stored, part.input.stored)))
-        .map(|(source, _)| source)
-        .collect();
+    let source_of = |part: &Part<'_>| stored.iter().position(|stored| std::ptr::eq(stored, part.input.stored));
+    let sources: Vec<usize> = plan.parts.iter().filter_map(source_of).collect();
 
     let mut origin = None;
     if options.selection.window_ns.is_some() {
-        for (part, &source) in plan.parts.iter().zip(&sources) {
+        for part in plan.parts.iter().chain(&plan.others) {
+            let Some(source) = source_of(part) else { continue };
             let Survey { name, windowed, earliest, .. } = &surveys[source];
             if !windowed {
                 return Err(Error::invalid(format!("{name}: it was surveyed without the time window")));
