@@ -350,6 +350,10 @@ typedef struct tp_trace_options {
     int32_t record_full;
     // Must be 0.
     int32_t reserved;
+    // A file to keep a journal in, so that the trace survives this process; none if empty. There must be no such file.
+    // `%p` stands for the number of the process. All of the trace is in it within a second; `tp_recover` makes a trace of
+    // it. It goes when the trace is freed, if the trace was written since its last event; else it stays.
+    struct tp_str journal;
 } tp_trace_options;
 
 // How many events a trace holds, and what had to be dropped or repaired.
@@ -388,6 +392,10 @@ typedef struct tp_counts {
     uint64_t record_unmatched;
     // With `TP_RECORD_KEEP_RECENT`: chunks of older records that made room for newer ones.
     uint64_t record_overwritten;
+    // Bytes of the journal; 0 without one.
+    uint64_t journal_bytes;
+    // Times that the system did not take what was to be written to the journal. It is tried again.
+    uint64_t journal_failures;
 } tp_counts;
 
 // A free argument of an event, or a series of a counter. This struct never grows.
@@ -742,6 +750,20 @@ typedef struct tp_merge_report {
 // A name with its category, of `tp_name_new`. Valid in every trace, for as long as the process runs. 0 is none.
 typedef uint32_t tp_name;
 
+// What became of a journal.
+typedef struct tp_recover_report {
+    // `sizeof(tp_recover_report)`, set by the caller.
+    size_t size;
+    // Events in the document.
+    uint64_t events;
+    // Spans that have no end of their own: they end where the journal does, and carry `unfinished`.
+    uint64_t unfinished;
+    // Bytes of the journal that were read.
+    uint64_t journal_bytes;
+    // Bytes behind them that were cut, since they are damaged or half written.
+    uint64_t cut_bytes;
+} tp_recover_report;
+
 // Which files of CUDA's to use, and where else to look. Zero-filled with `size` set is the default: what the process
 // has loaded, NVIDIA's wheels beside loaded Python packages, conda, the system's loader, the toolkit. A file that is
 // not named here is taken from TP_LIBCUDA, TP_LIBCUDART or TP_LIBCUPTI in the environment, if set.
@@ -1023,6 +1045,13 @@ typedef struct tp_api {
     tp_status (*record_async)(const struct tp_trace *trace, tp_name name, int32_t phase, uint64_t id);
     // `tp_record_flow`
     tp_status (*record_flow)(const struct tp_trace *trace, tp_name name, int32_t phase, uint64_t id);
+    // `tp_trace_sync_journal`
+    tp_status (*trace_sync_journal)(const struct tp_trace *trace);
+    // `tp_recover`
+    tp_status (*recover)(struct tp_str journal,
+                         struct tp_str out_path,
+                         const struct tp_write_options *options,
+                         struct tp_recover_report *report);
 } tp_api;
 
 // It worked.
@@ -1108,8 +1137,10 @@ const char *tp_status_name(tp_status status);
 // `options`: NULL for the defaults; read during the call only.
 // `out`: gets the handle, to be freed with `tp_trace_free`; untouched on failure.
 //
-// Any thread. Fails with `TP_STATUS_INVALID_ARGUMENT` or `TP_STATUS_UNSUPPORTED` for bad options.
-tp_status tp_trace_new(const struct tp_trace_options *options, struct tp_trace **out);
+// Any thread. Fails with `TP_STATUS_INVALID_ARGUMENT` or `TP_STATUS_UNSUPPORTED` for bad options, also if the file for
+// the journal is there already, and with `TP_STATUS_IO` if it cannot be made.
+tp_status tp_trace_new(const struct tp_trace_options *options,
+                       struct tp_trace **out);
 
 // Frees a trace and everything in it. NULL is allowed and does nothing, and so is a trace that was freed.
 //
@@ -1388,6 +1419,27 @@ tp_status tp_record_async(const struct tp_trace *trace, tp_name name, int32_t ph
 //
 // Any thread. As `tp_span_begin`; `TP_STATUS_INVALID_ARGUMENT` for another phase.
 tp_status tp_record_flow(const struct tp_trace *trace, tp_name name, int32_t phase, uint64_t id);
+
+// Brings the journal of a trace (`journal` of `tp_trace_options`) up to date, and waits until the disk has it. Without
+// a journal it does nothing. It happens by itself too: within a second in the file, and within two on the disk.
+//
+// Any thread. `TP_STATUS_IO` if the system does not take it, for instance on a full disk: recording goes on, and it is
+// tried again by itself; what the journal does not have then is still in the trace.
+tp_status tp_trace_sync_journal(const struct tp_trace *trace);
+
+// Makes the trace that a journal tells of, up to where it ends or is damaged, and writes it to `out_path`, as
+// `tp_trace_write` does. Spans that were open end where the journal does, and have `"unfinished": true`.
+//
+// `journal`: left as it is. It may be that of a process that still runs.
+// `options`: NULL for the defaults; read during the call only.
+// `report`: NULL, or gets what became of it, on success; the caller sets its size.
+//
+// Any thread. `TP_STATUS_MALFORMED` if it is no journal, or nothing in it is whole; `TP_STATUS_IO`,
+// `TP_STATUS_CANCELLED`, `TP_STATUS_INVALID_ARGUMENT`. A file at `out_path` stays as it was.
+tp_status tp_recover(struct tp_str journal,
+                     struct tp_str out_path,
+                     const struct tp_write_options *options,
+                     struct tp_recover_report *report);
 
 // The first step of a merge in parts: reads what one file says of itself, and gives it to `give` as one text, for
 // `tp_merge_plan`. May run on any machine that has the file, at the same time as others.

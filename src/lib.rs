@@ -17,6 +17,7 @@ pub mod capi;
 mod error;
 mod export;
 pub mod gpu;
+pub mod journal;
 pub mod merge;
 mod model;
 pub mod output;

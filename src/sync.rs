@@ -11,12 +11,21 @@ use std::time::Instant;
 mod locks {
     pub(crate) use std::sync::{Condvar, Mutex, MutexGuard};
 
-    use std::sync::PoisonError;
+    use std::sync::{PoisonError, TryLockError};
     use std::time::Duration;
 
     /// A panic under a lock is no reason to stop: each change is complete before anything in it can panic.
     pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
         mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// `None` if it is held.
+    pub(crate) fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+        match mutex.try_lock() {
+            Ok(guard) => Some(guard),
+            Err(TryLockError::Poisoned(guard)) => Some(guard.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
     }
 
     pub(crate) fn wait<'a, T>(condition: &Condvar, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
@@ -39,6 +48,10 @@ mod locks {
         mutex.lock()
     }
 
+    pub(crate) fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+        mutex.try_lock()
+    }
+
     pub(crate) fn wait<'a, T>(condition: &Condvar, mut guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
         condition.wait(&mut guard);
         guard
@@ -55,7 +68,7 @@ mod locks {
     }
 }
 
-pub(crate) use locks::{Condvar, Mutex, MutexGuard, lock, wait, wait_for};
+pub(crate) use locks::{Condvar, Mutex, MutexGuard, lock, try_lock, wait, wait_for};
 
 /// Waits no longer than until `deadline`.
 pub(crate) fn wait_until<'a, T>(condition: &Condvar, guard: MutexGuard<'a, T>, deadline: Instant) -> MutexGuard<'a, T> {

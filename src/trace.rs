@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::error::{Error, Result};
 use crate::export::{ClockInfo, ExportOptions, Exported, export};
+use crate::journal::{Journal, JournalState};
 use crate::model::clock::{ClockAnchor, ClockDomain, monotonic_ns, realtime_ns};
 use crate::model::event::{Counter, GpuActivity, Instant, MemoryEvent, Op, Sample};
 use crate::model::gpu::GpuInfo;
@@ -15,10 +16,10 @@ use crate::model::span::Span;
 use crate::model::store::{Counts, RecordCounts, Store};
 use crate::output::{OnProgress, Target};
 use crate::record::{Core, Full, Limits};
-use crate::sync::{Mutex, MutexGuard};
+use crate::sync::{Mutex, MutexGuard, lock};
 
 /// Top-level keys that only the format may write: readers depend on their values. The others may be replaced.
-const RESERVED_METADATA: &[&str] =
+pub(crate) const RESERVED_METADATA: &[&str] =
     &["traceEvents", "displayTimeUnit", "schemaVersion", "distributedInfo", "baseTimeNanoseconds", "tptrace"];
 
 /// How a trace starts.
@@ -55,9 +56,12 @@ impl Shared {
 
 impl Drop for Trace {
     fn drop(&mut self) {
-        let ends = crate::sync::lock(&self.shared.on_drop).take();
+        let ends = lock(&self.shared.on_drop).take();
         if let Some(ends) = ends {
             ends(&self.shared);
+        }
+        if let Some(journal) = lock(&self.journal).take() {
+            journal.stop(*lock(&self.saved) != Some(self.progress()));
         }
         self.core.close();
     }
@@ -69,6 +73,9 @@ pub struct Trace {
     clock: ClockInfo,
     shared: Arc<Shared>,
     core: Arc<Core>,
+    journal: Mutex<Option<Journal>>,
+    /// How far the trace was when it was last written.
+    saved: Mutex<Option<(u64, u64)>>,
     overlaps_moved: AtomicU64,
     overlaps_left: AtomicU64,
     flows_dropped: AtomicU64,
@@ -97,10 +104,53 @@ impl Trace {
                 on_drop: Mutex::new(None),
             }),
             core: Core::new(Limits { bytes: options.record_bytes, full: options.record_full }, collecting),
+            journal: Mutex::new(None),
+            saved: Mutex::new(None),
             overlaps_moved: AtomicU64::new(0),
             overlaps_left: AtomicU64::new(0),
             flows_dropped: AtomicU64::new(0),
         }
+    }
+
+    /// Keeps a journal from here on: a file at `path`, in which all of the trace is within a second, so that
+    /// [`crate::journal::recover`] makes the trace of it if this process does not come to write it. `%p` in the path
+    /// stands for the number of the process.
+    ///
+    /// When the trace goes the journal goes too, if the trace was written since its last event; else it stays. A child
+    /// of a fork leaves it alone.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] if a file is there already, or the trace has a journal, or something was recorded live
+    /// already; [`Error::Io`].
+    pub fn start_journal(&self, path: impl AsRef<Path>) -> Result<()> {
+        let mut journal = lock(&self.journal);
+        if journal.is_some() {
+            return Err(Error::invalid("the trace has a journal already"));
+        }
+        if self.core.is_used() {
+            return Err(Error::invalid("something was recorded live already: start the journal before"));
+        }
+        let started = Journal::start(path.as_ref(), self.clock, Arc::clone(&self.core), Arc::clone(&self.shared));
+        *journal = Some(started?);
+        Ok(())
+    }
+
+    /// How the journal stands; `None` without one.
+    pub fn journal_state(&self) -> Option<JournalState> {
+        lock(&self.journal).as_ref().map(Journal::state)
+    }
+
+    /// Brings the journal up to date, and waits until the disk has it. Without a journal it does nothing.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if the system does not take it; it is tried again by itself.
+    pub fn sync_journal(&self) -> Result<()> {
+        lock(&self.journal).as_ref().map_or(Ok(()), Journal::sync)
+    }
+
+    /// Grows with every event.
+    fn progress(&self) -> (u64, u64) {
+        (self.core.progress(), self.lock().progress())
     }
 
     /// The time that timestamps in the document count from, in nanoseconds of the trace's clock.
@@ -265,11 +315,13 @@ impl Trace {
         options: &ExportOptions,
         progress: Option<OnProgress<'_>>,
     ) -> Result<Exported> {
+        let saved = self.progress();
         let snapshot = self.snapshot();
         let exported = export(&snapshot, self.clock, target, options, progress)?;
         self.overlaps_moved.store(exported.overlaps_moved, Ordering::Relaxed);
         self.overlaps_left.store(exported.overlaps_left, Ordering::Relaxed);
         self.flows_dropped.store(exported.flows_dropped, Ordering::Relaxed);
+        *lock(&self.saved) = Some(saved);
         Ok(exported)
     }
 

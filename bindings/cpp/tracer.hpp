@@ -511,6 +511,18 @@ struct TraceOptions {
     bool has_base = false;
     std::int64_t base_ns = 0; // what timestamps count from, if has_base; else the time of the call
     std::string_view process_name;
+    std::uint64_t record_bytes = 0; // for what is recorded live; 0 for no limit
+    bool keep_recent = false;       // when they are used up the oldest goes (a flight recorder), not the new ones
+    // A file, which must not be there yet, to keep a journal in; see tp_trace_options. %p stands for the process.
+    std::string_view journal;
+};
+
+// What became of a journal.
+struct RecoverReport {
+    std::uint64_t events = 0;
+    std::uint64_t unfinished = 0;    // spans that end where the journal does
+    std::uint64_t journal_bytes = 0; // that were read
+    std::uint64_t cut_bytes = 0;     // behind them, damaged or half written
 };
 
 // Events of one process, kept in memory until they are written. Movable; a moved-from trace answers
@@ -537,6 +549,9 @@ public:
         options.flags = given.has_base ? TP_TRACE_HAS_BASE : 0u;
         options.base_ns = given.base_ns;
         options.process_name = str(given.process_name);
+        options.record_bytes = given.record_bytes;
+        options.record_full = given.keep_recent ? TP_RECORD_KEEP_RECENT : TP_RECORD_DROP_NEW;
+        options.journal = str(given.journal);
         tp_trace *made = nullptr;
         Status status{tp_trace_new(&options, &made)};
         if (status) {
@@ -569,6 +584,8 @@ public:
         return Status{tp_trace_set_rank(trace_, rank, world_size)};
     }
     Status try_set_backend(std::string_view name) noexcept { return Status{tp_trace_set_backend(trace_, str(name))}; }
+    // Brings the journal up to date, and waits until the disk has it.
+    Status try_sync_journal() noexcept { return Status{tp_trace_sync_journal(trace_)}; }
     // A top-level key of the document, and its value as JSON text.
     Status try_set_metadata(std::string_view key, std::string_view json) noexcept {
         return Status{tp_trace_set_metadata(trace_, str(key), str(json))};
@@ -657,6 +674,7 @@ public:
     void set_thread_name(std::uint64_t thread, std::string_view name) { check(try_set_thread_name(thread, name)); }
     void set_rank(std::int64_t rank, std::int64_t world_size) { check(try_set_rank(rank, world_size)); }
     void set_backend(std::string_view name) { check(try_set_backend(name)); }
+    void sync_journal() { check(try_sync_journal()); }
     void set_metadata(std::string_view key, std::string_view json) { check(try_set_metadata(key, json)); }
     void set_gpu_info(const GpuLibraries &libraries = {}) { check(try_set_gpu_info(libraries)); }
     void gpu_start(const GpuOptions &options = {}) { check(try_gpu_start(options)); }
@@ -826,6 +844,20 @@ struct Texts {
 } // namespace detail
 
 // Merges trace files, one for each rank, into one; see tp_trace_merge. What a callback throws comes out of this call.
+// Makes the trace that the journal of a process tells of, and writes it; see tp_recover.
+inline Status try_recover(std::string_view journal, std::string_view out_path, const WriteOptions &given = {},
+                          RecoverReport *report = nullptr) {
+    detail::Progress progress{given.progress};
+    const tp_write_options options = detail::raw(given, progress);
+    tp_recover_report told = TP_INIT(tp_recover_report);
+    const tp_status code = tp_recover(str(journal), str(out_path), &options, &told);
+    progress.rethrow();
+    if (report != nullptr && code == TP_STATUS_OK) {
+        *report = {told.events, told.unfinished, told.journal_bytes, told.cut_bytes};
+    }
+    return Status{code};
+}
+
 inline Status try_merge(const std::vector<std::string> &paths, std::string_view out_path,
                         const MergeOptions &given = {}, tp_merge_report *report = nullptr) {
     detail::MergeCall call(given);
@@ -881,6 +913,13 @@ inline Status try_merge_join(std::string_view plan, const std::vector<std::strin
 }
 
 #if TP_EXCEPTIONS
+inline RecoverReport recover(std::string_view journal, std::string_view out_path, const WriteOptions &options = {}) {
+    RecoverReport report;
+    const Status status = try_recover(journal, out_path, options, &report);
+    if (!status) throw Error(status);
+    return report;
+}
+
 inline tp_merge_report merge(const std::vector<std::string> &paths, std::string_view out_path,
                              const MergeOptions &options = {}) {
     tp_merge_report report;

@@ -357,6 +357,18 @@ static inline tp_status tp_loader_record_flow(const struct tp_trace *trace, tp_n
     return TP_STATUS_UNAVAILABLE;
 }
 #define tp_record_flow tp_loader_record_flow
+static inline tp_status tp_loader_trace_sync_journal(const struct tp_trace *trace) {
+    if (TP_LOADER_HAS(trace_sync_journal)) return tp_loader()->trace_sync_journal(trace);
+    (void)trace;
+    return TP_STATUS_UNAVAILABLE;
+}
+#define tp_trace_sync_journal tp_loader_trace_sync_journal
+static inline tp_status tp_loader_recover(struct tp_str journal, struct tp_str out_path, const struct tp_write_options *options, struct tp_recover_report *report) {
+    if (TP_LOADER_HAS(recover)) return tp_loader()->recover(journal, out_path, options, report);
+    (void)journal, (void)out_path, (void)options, (void)report;
+    return TP_STATUS_UNAVAILABLE;
+}
+#define tp_recover tp_loader_recover
 static inline tp_status tp_loader_merge_survey(struct tp_str path, const struct tp_merge_options *options, tp_message_fn give, void *give_data) {
     if (TP_LOADER_HAS(merge_survey)) return tp_loader()->merge_survey(path, options, give, give_data);
     (void)path, (void)options, (void)give, (void)give_data;

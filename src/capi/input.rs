@@ -7,6 +7,7 @@ use std::slice;
 
 use super::collect::{tp_gpu_options, tp_gpu_report};
 use super::gpu::{tp_gpu_facts, tp_gpu_libraries};
+use super::journal::tp_recover_report;
 use super::merge::{tp_merge_options, tp_merge_report};
 use super::status::{Failure, TP_STATUS_UNSUPPORTED};
 use super::types::*;
@@ -53,6 +54,7 @@ sized! {
     tp_gpu_facts = 32,
     tp_gpu_options = 64,
     tp_gpu_report = 216,
+    tp_recover_report = 40,
 }
 
 /// Copies a caller's struct into a zeroed one of this version: older callers leave the new members zero, newer ones

@@ -19,6 +19,8 @@ pub mod write;
 
 pub mod merge;
 pub mod record;
+
+pub mod journal;
 pub mod split;
 
 pub mod gpu;

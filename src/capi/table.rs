@@ -5,6 +5,7 @@ use std::ffi::{c_char, c_void};
 use super::add::*;
 use super::collect::*;
 use super::gpu::*;
+use super::journal::*;
 use super::merge::*;
 use super::record::*;
 use super::split::*;
@@ -203,6 +204,15 @@ pub struct tp_api {
     pub record_async: unsafe extern "C" fn(trace: *const tp_trace, name: tp_name, phase: i32, id: u64) -> tp_status,
     /// `tp_record_flow`
     pub record_flow: unsafe extern "C" fn(trace: *const tp_trace, name: tp_name, phase: i32, id: u64) -> tp_status,
+    /// `tp_trace_sync_journal`
+    pub trace_sync_journal: unsafe extern "C" fn(trace: *const tp_trace) -> tp_status,
+    /// `tp_recover`
+    pub recover: unsafe extern "C" fn(
+        journal: tp_str,
+        out_path: tp_str,
+        options: *const tp_write_options,
+        report: *mut tp_recover_report,
+    ) -> tp_status,
 }
 
 /// The table, found by name once the library is loaded: `dlsym(library, "tp_api_v1")`.
@@ -264,4 +274,6 @@ pub static tp_api_v1: tp_api = tp_api {
     record_counter: tp_record_counter,
     record_async: tp_record_async,
     record_flow: tp_record_flow,
+    trace_sync_journal: tp_trace_sync_journal,
+    recover: tp_recover,
 };

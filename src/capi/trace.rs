@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use super::fork;
 use super::guard::guard;
-use super::input::{check_out, owned, sized, write_out};
+use super::input::{check_out, owned, path, sized, write_out};
 use super::status::{Failure, TP_STATUS_FORKED, TP_STATUS_UNAVAILABLE, last, tp_status};
 use super::types::{
     TP_CLOCK_MONOTONIC, TP_CLOCK_REALTIME, TP_CLOCK_UNKNOWN, TP_RECORD_DROP_NEW, TP_RECORD_KEEP_RECENT,
@@ -96,14 +96,15 @@ fn forked() -> Failure {
 /// `options`: NULL for the defaults; read during the call only.
 /// `out`: gets the handle, to be freed with `tp_trace_free`; untouched on failure.
 ///
-/// Any thread. Fails with `TP_STATUS_INVALID_ARGUMENT` or `TP_STATUS_UNSUPPORTED` for bad options.
+/// Any thread. Fails with `TP_STATUS_INVALID_ARGUMENT` or `TP_STATUS_UNSUPPORTED` for bad options, also if the file for
+/// the journal is there already, and with `TP_STATUS_IO` if it cannot be made.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tp_trace_new(options: *const tp_trace_options, out: *mut *mut tp_trace) -> tp_status {
     guard(|| {
         if out.is_null() {
             return Err(Failure::invalid("out is NULL"));
         }
-        let (mut given, mut process_name) = (TraceOptions::default(), None);
+        let (mut given, mut process_name, mut journal) = (TraceOptions::default(), None, None);
         if !options.is_null() {
             // SAFETY: not NULL; the caller vouches for as many bytes as its size says.
             let options = unsafe { sized(options) }?;
@@ -129,10 +130,17 @@ pub unsafe extern "C" fn tp_trace_new(options: *const tp_trace_options, out: *mu
             // SAFETY: the caller vouches for the text.
             let name = unsafe { owned("process_name", options.process_name) }?;
             process_name = (!name.is_empty()).then_some(name);
+            if options.journal.len > 0 {
+                // SAFETY: as above.
+                journal = Some(unsafe { path("journal", options.journal) }?.to_owned());
+            }
         }
         fork::watch();
         let trace = Trace::new(&given);
         process_name.iter().for_each(|name| trace.set_process_name(name));
+        if let Some(journal) = journal {
+            trace.start_journal(journal)?;
+        }
         let generation = fork::generation();
         let handle = Box::new(tp_trace {
             owner: AtomicU64::new(owner(generation)),
@@ -258,7 +266,7 @@ pub unsafe extern "C" fn tp_trace_counts(trace: *const tp_trace, out: *mut tp_co
         let trace = unsafe { live(trace) }?;
         // SAFETY: the caller vouches for the struct.
         let size = unsafe { check_out(out) }?;
-        let (counts, recorded) = (trace.counts(), trace.record_counts());
+        let (counts, recorded, journal) = (trace.counts(), trace.record_counts(), trace.journal_state());
         let told = tp_counts {
             size,
             ops: counts.ops,
@@ -277,6 +285,8 @@ pub unsafe extern "C" fn tp_trace_counts(trace: *const tp_trace, out: *mut tp_co
             record_dropped: recorded.dropped,
             record_unmatched: recorded.unmatched,
             record_overwritten: recorded.overwritten_chunks,
+            journal_bytes: journal.as_ref().map_or(0, |journal| journal.bytes),
+            journal_failures: journal.as_ref().map_or(0, |journal| journal.failures),
         };
         // SAFETY: checked above.
         unsafe { write_out(out, told) };

@@ -75,6 +75,10 @@ pub struct tp_trace_options {
     pub record_full: i32,
     /// Must be 0.
     pub reserved: i32,
+    /// A file to keep a journal in, so that the trace survives this process; none if empty. There must be no such file.
+    /// `%p` stands for the number of the process. All of the trace is in it within a second; `tp_recover` makes a trace of
+    /// it. It goes when the trace is freed, if the trace was written since its last event; else it stays.
+    pub journal: tp_str,
 }
 
 /// What comes then is dropped, and counted.
@@ -448,4 +452,8 @@ pub struct tp_counts {
     pub record_unmatched: u64,
     /// With `TP_RECORD_KEEP_RECENT`: chunks of older records that made room for newer ones.
     pub record_overwritten: u64,
+    /// Bytes of the journal; 0 without one.
+    pub journal_bytes: u64,
+    /// Times that the system did not take what was to be written to the journal. It is tried again.
+    pub journal_failures: u64,
 }

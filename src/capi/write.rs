@@ -78,7 +78,7 @@ pub(crate) fn compression(compression: i32, level: i32) -> Result<(Compression, 
 
 /// # Safety
 /// `from` is NULL or as [`sized`], and its texts are readable.
-unsafe fn options(from: *const tp_write_options) -> Result<(ExportOptions, Watcher), Failure> {
+pub(super) unsafe fn options(from: *const tp_write_options) -> Result<(ExportOptions, Watcher), Failure> {
     let mut export = ExportOptions::default();
     if from.is_null() {
         return Ok((export, Watcher::NONE));

@@ -169,7 +169,9 @@ impl<'a> Document<'a> {
         pair("record_shapes", &flag(self.snapshot.has_shapes));
         pair("with_stack", &flag(self.snapshot.has_stacks));
         pair("traceName", &|out| json::string(out, &self.options.trace_name));
-        pair("host_name", &|out| json::string(out, &hostname::get().unwrap_or_default().to_string_lossy()));
+        let own_host = || hostname::get().unwrap_or_default().to_string_lossy().into_owned();
+        let host = self.snapshot.host_name.clone().unwrap_or_else(own_host);
+        pair("host_name", &|out| json::string(out, &host));
         pair("trace_id", &|out| json::string(out, &uuid::Uuid::new_v4().simple().to_string()));
     }
 
@@ -181,6 +183,7 @@ impl<'a> Document<'a> {
         !self.options.as_reference
             && (odd
                 || not_recorded
+                || self.snapshot.recovered.is_some()
                 || counts.dropped + counts.clamped + counts.repaired_texts + self.gpu_moves.left + self.op_moves.left
                     > 0)
     }
@@ -214,6 +217,15 @@ impl<'a> Document<'a> {
                     ", \"recording\": {{\"dropped\": {}, \"unmatched_ends\": {}, \"overwritten_chunks\": {}, \
                      \"clock_uncertainty_ns\": {uncertainty}}}",
                     counts.dropped, counts.unmatched, counts.overwritten_chunks
+                )
+                .as_bytes(),
+            );
+        }
+        if let Some(recovered) = &self.snapshot.recovered {
+            out.extend_from_slice(
+                format!(
+                    ", \"recovered\": {{\"journal_bytes\": {}, \"cut_bytes\": {}, \"unfinished\": {}}}",
+                    recovered.journal_bytes, recovered.cut_bytes, recovered.unfinished
                 )
                 .as_bytes(),
             );

@@ -211,7 +211,7 @@ impl Driver {
             total_memory: total_memory as u64,
             multiprocessors: number(16),
             warp_size: number(10),
-            figures: FIGURES.iter().filter_map(|&(figure, name)| Some((name, attribute(figure)?))).collect(),
+            figures: FIGURES.iter().filter_map(|&(figure, name)| Some((name.into(), attribute(figure)?))).collect(),
         })
     }
 

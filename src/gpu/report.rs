@@ -83,7 +83,7 @@ impl GpuDevice {
         members.insert("id".into(), self.id.into());
         members.insert("name".into(), self.name.as_str().into());
         members.insert("totalGlobalMem".into(), self.total_memory.into());
-        members.extend(self.figures.iter().map(|&(key, value)| (key.to_owned(), value.into())));
+        members.extend(self.figures.iter().map(|(key, value)| (key.to_string(), (*value).into())));
         members.insert("uuid".into(), self.uuid.as_str().into());
         members.insert("pci".into(), self.pci.as_str().into());
         Value::Object(members)

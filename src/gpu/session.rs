@@ -17,6 +17,7 @@ use super::search::GpuLibraries;
 use crate::error::{Error, GpuFailure, Result};
 use crate::model::clock::{ClockDomain, realtime_ns};
 use crate::model::gpu::GpuReport;
+use crate::record::spawn_quiet;
 use crate::sync::{Condvar, Mutex, lock, wait_until};
 use crate::trace::{Shared, Trace};
 
@@ -152,8 +153,7 @@ pub fn start(trace: &Trace, options: &GpuOptions) -> Result<Vec<String>> {
             .push("CUPTI does not tell its clock: taken to be the system's real-time clock, as documented".to_owned());
     }
     let intake = Intake::new(Arc::clone(trace.shared()), Clock::new(domain, || now(collector)), started);
-    let worker =
-        std::thread::Builder::new().name("tptrace-gpu".to_owned()).spawn(move || work(collector, asked, intake));
+    let worker = spawn_quiet("tptrace-gpu", move || work(collector, asked, intake));
     let worker = worker.map_err(|error| {
         collector.stop(None);
         pool.close();
@@ -252,7 +252,7 @@ fn stop_within(
         end.runs.store(false, Ordering::Release);
         end.answered.notify_all();
     };
-    let thread = std::thread::Builder::new().name("tptrace-gpu-end".to_owned()).spawn(run);
+    let thread = spawn_quiet("tptrace-gpu-end", run);
     if thread.is_err() {
         // No thread to be had: then without a bound.
         run();

@@ -1,7 +1,11 @@
 //! What is known of the machine's GPUs, as a trace tells of them.
 
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+
 /// Whether GPU work can be collected, and if not, what stands against it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum GpuState {
     /// There is a driver, a device, and a CUPTI that answers.
     Ready,
@@ -51,7 +55,7 @@ impl GpuState {
 }
 
 /// A library that was found, and what it says of itself.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct GpuLibrary {
     /// The file.
     pub path: String,
@@ -61,7 +65,7 @@ pub struct GpuLibrary {
 }
 
 /// One device, as the driver describes it. A figure that the driver does not tell is absent.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct GpuDevice {
     /// Its ordinal in this process.
     pub id: i32,
@@ -78,11 +82,11 @@ pub struct GpuDevice {
     /// Threads in a warp; 0 if unknown.
     pub warp_size: u32,
     /// Figures under the names that Kineto gives them.
-    pub figures: Vec<(&'static str, i64)>,
+    pub figures: Vec<(Cow<'static, str>, i64)>,
 }
 
 /// What was found of GPUs and their libraries.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct GpuInfo {
     /// Whether GPU work can be collected.
     pub state: GpuState,
@@ -110,7 +114,8 @@ impl GpuInfo {
 }
 
 /// What a collection of GPU work came to. Several of one trace add up.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct GpuReport {
     /// Collections that ended.
     pub collections: u64,

@@ -205,6 +205,11 @@ impl Texts {
         (&self.chunks[entry.chunk as usize][entry.offset as usize..][..entry.len as usize], entry.clean)
     }
 
+    /// How many there are, with [`NONE`]: ids are smaller.
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
     /// The bytes named `id`, and whether they can stand between JSON quotes as they are.
     #[inline]
     pub(crate) fn get(&self, id: Id) -> (&[u8], bool) {

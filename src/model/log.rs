@@ -106,6 +106,12 @@ impl<T> View<T> {
         self.chunks.get(index / CHUNK)?.get(index % CHUNK)
     }
 
+    /// The items from `index` on.
+    pub(crate) fn from(&self, index: usize) -> impl Iterator<Item = &T> {
+        let chunks = self.chunks.get(index / CHUNK..).unwrap_or_default();
+        chunks.iter().flat_map(|chunk| chunk.iter()).skip(index % CHUNK)
+    }
+
     /// Every item with its index.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (usize, &T)> {
         self.chunks.iter().flat_map(|chunk| chunk.iter()).enumerate()
@@ -128,6 +134,8 @@ mod tests {
         }
         assert_eq!(view.len(), CHUNK + 10);
         assert_eq!(view.iter().map(|(_, &v)| v).collect::<Vec<_>>(), (0..CHUNK + 10).collect::<Vec<_>>());
+        assert_eq!(view.from(CHUNK + 8).copied().collect::<Vec<_>>(), [CHUNK + 8, CHUNK + 9]);
+        assert_eq!(view.from(CHUNK + 10).count() + view.from(9 * CHUNK).count(), 0);
         assert_eq!(view.get(CHUNK + 9), Some(&(CHUNK + 9)));
         assert_eq!(view.get(CHUNK + 10), None);
         assert_eq!(log.len(), 3 * CHUNK + 10);

@@ -48,6 +48,10 @@ pub(crate) struct Snapshot {
     pub(crate) metadata: Vec<(String, String)>,
     pub(crate) gpu_info: Option<Arc<GpuInfo>>,
     pub(crate) gpu_report: Option<GpuReport>,
+    /// Of a trace that was recovered: the machine that it is from.
+    pub(crate) host_name: Option<String>,
+    /// Of a trace that was recovered: what became of its journal.
+    pub(crate) recovered: Option<crate::journal::Recovered>,
     /// Live recording, if there was any: what it left out, and how far its times may be off, in nanoseconds.
     pub(crate) recording: Option<(RecordCounts, u64)>,
 }

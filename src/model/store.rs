@@ -566,8 +566,19 @@ impl Store {
             + self.instant_threads.bytes()
     }
 
+    /// Grows with every event.
+    pub(crate) fn progress(&self) -> u64 {
+        let events = self.ops.len() + self.gpu.len() + self.links.len() + self.memory.len() + self.samples.len();
+        (events + self.counters.len() + self.instants.len() + self.marks.len()) as u64
+    }
+
     /// What is there now. Later additions do not show in it.
     pub(crate) fn snapshot(&self) -> Snapshot {
+        self.snapshot_of(self.rank_world.unwrap_or_else(RankWorld::from_env))
+    }
+
+    /// As [`Store::snapshot`], without a look at the environment.
+    pub(crate) fn snapshot_of(&self, rank_world: RankWorld) -> Snapshot {
         Snapshot {
             texts: self.texts.view(),
             packed: self.packed.view(),
@@ -593,10 +604,12 @@ impl Store {
             thread_names: self.thread_names.clone(),
             process_name: self.process_name.clone(),
             backend: self.backend.clone(),
-            rank_world: self.rank_world.unwrap_or_else(RankWorld::from_env),
+            rank_world,
             metadata: self.metadata.clone(),
             gpu_info: self.gpu_info.clone(),
             gpu_report: self.gpu_report.clone(),
+            host_name: None,
+            recovered: None,
             recording: None,
         }
     }

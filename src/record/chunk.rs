@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
 /// A record: kind and name, and a time or a value.
-pub(super) type Record = [u64; 2];
+pub(crate) type Record = [u64; 2];
 
 /// Bytes of a thread's first chunk: most threads of a program that has thousands record little.
 pub(super) const FIRST: usize = 4 << 10;
@@ -14,10 +14,10 @@ pub(super) const LATER: usize = 64 << 10;
 
 /// A span that is open.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Open {
+pub(crate) struct Open {
     /// The name's bits and 1, or 0 for a span that is not recorded; and [`Open::TOLD`].
-    pub(super) name: u64,
-    pub(super) ticks: u64,
+    pub(crate) name: u64,
+    pub(crate) ticks: u64,
 }
 
 impl Open {
@@ -38,8 +38,8 @@ pub(super) struct Chunk {
     pub(super) next: *mut Chunk,
     /// Its place among all chunks of the trace.
     pub(super) order: u64,
-    /// A reader holds it: it may not be used anew.
-    pub(super) read: bool,
+    /// Readers that hold it: it may not be used anew.
+    pub(super) readers: u32,
 }
 
 impl Chunk {
@@ -66,7 +66,7 @@ impl Chunk {
             capacity: (size - before) / size_of::<Record>(),
             next: std::ptr::null_mut(),
             order,
-            read: false,
+            readers: 0,
         };
         // SAFETY: vouched for by the caller.
         unsafe {

@@ -118,21 +118,38 @@ impl Anchors {
     }
 
     pub(super) fn converter(&self) -> Converter {
-        Converter { anchors: self.list[..self.count].to_vec(), near: 0 }
+        let counter = COUNTER.load(Ordering::Relaxed) == 1;
+        Converter { anchors: self.list[..self.count].to_vec(), counter, near: 0 }
     }
 }
 
 /// Turns ticks into nanoseconds of CLOCK_MONOTONIC.
 #[derive(Debug)]
-pub(super) struct Converter {
-    anchors: Vec<Anchor>,
+pub(crate) struct Converter {
+    pub(super) anchors: Vec<Anchor>,
+    /// Ticks are of the processor's counter, else nanoseconds.
+    pub(super) counter: bool,
     near: usize,
 }
 
 impl Converter {
-    pub(super) fn ns(&mut self, ticks: u64) -> i64 {
+    /// From the numbers of a journal; `None` if they cannot be those of anchors.
+    pub(crate) fn from_numbers(counter: bool, numbers: &[[u64; 3]]) -> Option<Self> {
+        let anchors: Vec<Anchor> =
+            numbers.iter().map(|&[ticks, ns, uncertainty]| Anchor { ticks, ns: ns as i64, uncertainty }).collect();
+        let ascending = anchors.windows(2).all(|pair| pair[0].ticks < pair[1].ticks && pair[0].ns < pair[1].ns);
+        let in_range = anchors.iter().all(|anchor| (0..1 << 62).contains(&anchor.ns));
+        (ascending && in_range && !anchors.is_empty()).then_some(Self { anchors, counter, near: 0 })
+    }
+
+    /// The time of the last anchor.
+    pub(crate) fn last_ns(&self) -> i64 {
+        self.anchors.last().map_or(0, |anchor| anchor.ns)
+    }
+
+    pub(crate) fn ns(&mut self, ticks: u64) -> i64 {
         let anchors = &self.anchors;
-        if COUNTER.load(Ordering::Relaxed) != 1 || anchors.len() < 2 {
+        if !self.counter || anchors.len() < 2 {
             let only = anchors.last().copied().unwrap_or_default();
             return only.ns.wrapping_add(ticks.wrapping_sub(only.ticks) as i64);
         }
@@ -144,10 +161,10 @@ impl Converter {
         let (from, to) = (anchors[self.near], anchors[self.near + 1]);
         let past = i128::from(ticks) - i128::from(from.ticks);
         let ns = past * i128::from(to.ns - from.ns) / i128::from(to.ticks - from.ticks);
-        from.ns + ns as i64
+        from.ns.saturating_add(ns.clamp(i64::MIN.into(), i64::MAX.into()) as i64)
     }
 
-    pub(super) fn uncertainty_ns(&self) -> u64 {
+    pub(crate) fn uncertainty_ns(&self) -> u64 {
         self.anchors.iter().map(|anchor| anchor.uncertainty).max().unwrap_or(0)
     }
 }

@@ -48,25 +48,29 @@ pub(crate) struct Core {
     /// Calls that interrupted others.
     interrupting: AtomicU64,
     closed: AtomicBool,
-    registry: Mutex<Registry>,
+    /// What is recorded stays until the trace goes, since a journal tells of it.
+    journaled: AtomicBool,
+    pub(super) registry: Mutex<Registry>,
     /// One reader at a time, and how far it has come with each lane, by the lane's address.
     reading: Mutex<HashMap<usize, Replay>>,
 }
 
 /// What the lock guards, and the guarded part of all lanes.
 #[derive(Debug)]
-struct Registry {
+pub(super) struct Registry {
     lanes: *mut Lane,
+    /// Lanes that there ever were.
+    made: u64,
     bytes: usize,
     /// Bytes that records take which became events of the trace.
     stored: usize,
-    order: u64,
+    pub(super) order: u64,
     overwritten: u64,
     /// Of lanes that are gone.
     dropped: u64,
     unmatched: u64,
     /// Until the trace goes.
-    anchors: Option<Box<Anchors>>,
+    pub(super) anchors: Option<Box<Anchors>>,
 }
 
 // SAFETY: lanes and chunks are used under the lock, or by the one thread that writes them (see `lane`), or by the reader,
@@ -108,8 +112,10 @@ impl Core {
             itself: itself.clone(),
             interrupting: AtomicU64::new(0),
             closed: AtomicBool::new(false),
+            journaled: AtomicBool::new(false),
             registry: Mutex::new(Registry {
                 lanes: null_mut(),
+                made: 0,
                 bytes: 0,
                 stored: 0,
                 order: 0,
@@ -131,6 +137,20 @@ impl Core {
     /// The oldest records make room.
     pub(crate) fn keeps_recent(&self) -> bool {
         self.limits.full == Full::KeepRecent
+    }
+
+    /// Records stay when they are read.
+    pub(super) fn keeps_records(&self) -> bool {
+        self.keeps_recent() || self.journaled.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    /// From here on a journal tells of what is recorded.
+    pub(crate) fn set_journaled(&self) {
+        self.journaled.store(true, Ordering::Release);
     }
 
     #[cold]
@@ -171,9 +191,10 @@ impl Core {
         let thread = rustix::thread::gettid().as_raw_nonzero().get() as u64;
         let Some(memory) = Chunk::map(lane_bytes()) else { return null_mut() };
         let lane: *mut Lane = memory.cast();
-        // SAFETY: a mapping of enough bytes, at the start of a page, and nobody else's.
-        unsafe { lane.write(Lane::new(core, thread)) };
         let mut registry = lock(&self.registry);
+        registry.made += 1;
+        // SAFETY: a mapping of enough bytes, at the start of a page, and nobody else's.
+        unsafe { lane.write(Lane::new(core, thread, registry.made)) };
         registry.bytes += lane_bytes();
         // SAFETY: new, and under the lock.
         unsafe { (*(*lane).guarded.get()).next = registry.lanes };
@@ -250,7 +271,7 @@ impl Core {
         let length = name.len().min(15);
         guarded.name[..length].copy_from_slice(&name[..length]);
         let free = guarded.orphan;
-        if guarded.first.is_null() && !free && !guarded.seen {
+        if guarded.first.is_null() && !free && guarded.readers == 0 {
             registry.remove(lane);
             drop(registry);
             Self::free_lane(lane);
@@ -332,7 +353,7 @@ impl Reading<'_> {
     /// Hands out a lane at a time: all that is new, which is then gone, or with [`Full::KeepRecent`] all that there is,
     /// which stays. `read` answers the bytes that it stored. Answers how far the times may be off.
     pub(super) fn each(&mut self, mut read: impl FnMut(&Seen, &mut Converter, &mut Replay) -> usize) -> u64 {
-        let keep = self.core.keeps_recent();
+        let keep = self.core.keeps_records();
         let mut seen = Vec::new();
         let mut converter = {
             let mut registry = lock(&self.core.registry);
@@ -377,7 +398,7 @@ impl Reading<'_> {
 fn see(lane: &Lane, keep: bool) -> Seen {
     // SAFETY: under the lock.
     let guarded = unsafe { &mut *lane.guarded.get() };
-    guarded.seen = true;
+    guarded.readers += 1;
     let mut chunks = Vec::new();
     let mut at = guarded.first;
     let mut from = if keep { 0 } else { guarded.read };
@@ -385,7 +406,7 @@ fn see(lane: &Lane, keep: bool) -> Seen {
         // SAFETY: the lane's own chunks, which live, and change their links under the lock only.
         unsafe {
             chunks.push((at, from, Chunk::len(at)));
-            (*at).read = true;
+            (*at).readers += 1;
             at = (*at).next;
         }
         from = 0;
@@ -396,7 +417,7 @@ fn see(lane: &Lane, keep: bool) -> Seen {
 }
 
 impl Registry {
-    fn lanes(&self) -> impl Iterator<Item = &Lane> {
+    pub(super) fn lanes(&self) -> impl Iterator<Item = &Lane> {
         // SAFETY: lanes in the list live as long as the lock is held.
         let first = unsafe { self.lanes.as_ref() };
         // SAFETY: as above, and the link is guarded by the lock.
@@ -412,7 +433,7 @@ impl Registry {
             .filter(|guarded| {
                 let free = guarded.ended || guarded.first != guarded.last;
                 // SAFETY: as above.
-                !guarded.first.is_null() && free && unsafe { !(*guarded.first).read }
+                !guarded.first.is_null() && free && unsafe { (*guarded.first).readers == 0 }
             })
             // SAFETY: as above.
             .min_by_key(|guarded| unsafe { (*guarded.first).order });
@@ -428,7 +449,7 @@ impl Registry {
     }
 
     /// Takes a lane out of the list. It has no chunks.
-    fn remove(&mut self, lane: *mut Lane) {
+    pub(super) fn remove(&mut self, lane: *mut Lane) {
         // SAFETY: under the lock; lanes in the list live, and so does this one.
         unsafe {
             let next = (*(*lane).guarded.get()).next;
@@ -447,11 +468,11 @@ impl Registry {
     fn release(&mut self, seen: &Seen, keep: bool) -> bool {
         // SAFETY: under the lock; a lane that was seen lives until it is released.
         let guarded = unsafe { &mut *(*seen.lane).guarded.get() };
-        guarded.seen = false;
+        guarded.readers -= 1;
         for &(chunk, _, to) in &seen.chunks {
             // SAFETY: kept until now.
             unsafe {
-                (*chunk).read = false;
+                (*chunk).readers -= 1;
                 if keep {
                     continue;
                 }
@@ -470,7 +491,7 @@ impl Registry {
                 }
             }
         }
-        let free = guarded.ended && guarded.first.is_null();
+        let free = guarded.ended && guarded.first.is_null() && guarded.readers == 0;
         if free {
             self.remove(seen.lane);
         }

@@ -36,6 +36,8 @@ pub(super) struct Lane {
     pub(super) unmatched: AtomicU64,
     /// The system's number of the thread.
     pub(super) thread: u64,
+    /// No other lane of the trace has it, ever.
+    pub(super) number: u64,
     pub(super) core: Arc<Core>,
     /// What the trace's lock guards.
     pub(super) guarded: UnsafeCell<Guarded>,
@@ -51,8 +53,8 @@ pub(super) struct Guarded {
     pub(super) last: *mut Chunk,
     /// Records of the first chunk that were read already.
     pub(super) read: usize,
-    /// A reader knows the lane, and frees it if it is to be freed.
-    pub(super) seen: bool,
+    /// Readers that know the lane; the last one frees it if it is to be freed.
+    pub(super) readers: u32,
     /// The thread has ended.
     pub(super) ended: bool,
     /// The trace was freed: the thread frees the lane.
@@ -74,7 +76,7 @@ fn count(counter: &AtomicU64) {
 }
 
 impl Lane {
-    pub(super) fn new(core: Arc<Core>, thread: u64) -> Self {
+    pub(super) fn new(core: Arc<Core>, thread: u64, number: u64) -> Self {
         Self {
             at: Cell::new(null_mut()),
             end: Cell::new(null_mut()),
@@ -86,13 +88,14 @@ impl Lane {
             dropped: AtomicU64::new(0),
             unmatched: AtomicU64::new(0),
             thread,
+            number,
             core,
             guarded: UnsafeCell::new(Guarded {
                 next: null_mut(),
                 first: null_mut(),
                 last: null_mut(),
                 read: 0,
-                seen: false,
+                readers: 0,
                 ended: false,
                 orphan: false,
                 name: [0; 16],

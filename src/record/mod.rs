@@ -9,16 +9,24 @@ mod api;
 mod chunk;
 mod clock;
 mod core;
+mod journal;
 mod lane;
 mod local;
 mod names;
+mod quiet;
 mod replay;
 
 pub use self::api::Span;
+pub(crate) use self::chunk::{Open, Record};
+pub(crate) use self::clock::Converter;
 pub use self::clock::{now_ticks, ticks_uncertainty_ns};
 pub use self::core::Full;
 pub(crate) use self::core::{Core, Limits};
+pub(crate) use self::journal::{Cursor, Piece, Teller};
+pub(crate) use self::names::Table;
 pub use self::names::{Name, category_flag, enable_category};
+pub(crate) use self::quiet::{at_exit, spawn_quiet};
+pub(crate) use self::replay::Revival;
 pub use crate::model::store::RecordCounts;
 
 use crate::model::event::Value;

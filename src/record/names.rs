@@ -123,10 +123,36 @@ impl Name {
         names(|names| {
             let text = names.texts.get((self.0 & 0xff_ffff) as usize).copied();
             let category = names.categories.get((self.0 >> 24) as usize).copied();
-            (text.unwrap_or("(unknown name)"), category.unwrap_or(""))
+            (text.unwrap_or(UNKNOWN), category.unwrap_or(""))
         })
     }
 }
+
+/// The texts of names and of categories from these numbers on.
+pub(super) fn since(text: usize, category: usize) -> (Vec<&'static str>, Vec<&'static str>) {
+    names(|names| {
+        let texts = names.texts.get(text..).unwrap_or_default();
+        (texts.to_vec(), names.categories.get(category..).unwrap_or_default().to_vec())
+    })
+}
+
+/// Names of another process, as its journal tells them.
+#[derive(Debug, Default)]
+pub(crate) struct Table {
+    pub(crate) texts: Vec<String>,
+    pub(crate) categories: Vec<String>,
+}
+
+impl Table {
+    pub(super) fn texts(&self, name: Name) -> (&str, &str) {
+        let text = self.texts.get((name.0 & 0xff_ffff) as usize).map(String::as_str);
+        let category = self.categories.get((name.0 >> 24) as usize).map(String::as_str);
+        (text.unwrap_or(UNKNOWN), category.unwrap_or(""))
+    }
+}
+
+/// What no name stands for.
+const UNKNOWN: &str = "(unknown name)";
 
 /// Switches the spans of a category on or off, for all traces of the process. Those that are open stay as they are. The
 /// empty category is that of names without one.

@@ -1,12 +1,13 @@
 //! Records become events of the trace.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use super::chunk::{Open, Record};
 use super::clock::Converter;
 use super::core::Core;
+use super::journal::Piece;
 use super::kind;
-use super::names::Name;
+use super::names::{Name, Table};
 use crate::model::event::{Arg, Counter, Instant, InstantScope, Op, OpKind, Text, Value};
 use crate::model::record::{CounterRecord, InstantRecord, MarkRecord, OpRecord};
 use crate::model::snapshot::Snapshot;
@@ -23,6 +24,31 @@ struct Recorded {
     marks: Vec<MarkRecord>,
 }
 
+impl Recorded {
+    fn extend(&mut self, more: Self) {
+        self.ops.extend(more.ops);
+        self.instants.extend(more.instants);
+        self.counters.extend(more.counters);
+        self.marks.extend(more.marks);
+    }
+
+    /// What is in a trace, and these. Ops without an id get one behind all of the trace's.
+    fn joined(mut self, store: &Store) -> Snapshot {
+        let mut snapshot = store.snapshot();
+        if self.ops.iter().any(|op| op.id != NO_ID) {
+            snapshot.id_order = IdOrder::Any;
+        }
+        for (id, op) in (store.next_id()..).zip(self.ops.iter_mut().filter(|op| op.id == NO_ID)) {
+            op.id = id;
+        }
+        snapshot.ops.extend(self.ops);
+        snapshot.instants.extend(self.instants);
+        snapshot.counters.extend(self.counters);
+        snapshot.marks.extend(self.marks);
+        snapshot
+    }
+}
+
 /// How far a reader has come with a lane.
 #[derive(Debug, Default)]
 pub(super) struct Replay {
@@ -31,6 +57,8 @@ pub(super) struct Replay {
     open: Vec<Span>,
     /// What a record that takes several has said so far.
     pending: Option<Pending>,
+    /// When the last span began or ended.
+    last_ns: i64,
 }
 
 #[derive(Debug)]
@@ -75,7 +103,7 @@ impl Core {
     /// answers what is there now. `offset_ns`: the trace's time less CLOCK_MONOTONIC's.
     pub(crate) fn snapshot(&self, shared: &Shared, offset_ns: i64, now_ns: i64) -> Snapshot {
         let mut recorded = Recorded::default();
-        let keep = self.keeps_recent();
+        let keep = self.keeps_records();
         let mut names = Names::default();
         let mut reading = self.read();
         let uncertainty_ns = reading.each(|seen, converter, replay| {
@@ -105,23 +133,8 @@ impl Core {
             stored
         });
         // One reader at a time until here: else a span could end in the trace, and be unfinished in this document.
-        let mut snapshot = {
-            let store = shared.lock();
-            let own = recorded.ops.iter().any(|op| op.id != NO_ID);
-            for (id, op) in (store.next_id()..).zip(recorded.ops.iter_mut().filter(|op| op.id == NO_ID)) {
-                op.id = id;
-            }
-            let mut snapshot = store.snapshot();
-            if own {
-                snapshot.id_order = IdOrder::Any;
-            }
-            snapshot
-        };
+        let mut snapshot = recorded.joined(&shared.lock());
         drop(reading);
-        snapshot.ops.extend(recorded.ops);
-        snapshot.instants.extend(recorded.instants);
-        snapshot.counters.extend(recorded.counters);
-        snapshot.marks.extend(recorded.marks);
         snapshot.recording = Some((self.counts(), uncertainty_ns));
         snapshot
     }
@@ -129,20 +142,23 @@ impl Core {
 
 /// Texts of names, asked for once a document.
 #[derive(Default)]
-struct Names {
-    known: HashMap<Name, (&'static str, &'static str)>,
+struct Names<'n> {
+    known: HashMap<Name, (&'n str, &'n str)>,
+    /// Those of another process.
+    table: Option<&'n Table>,
 }
 
-impl Names {
-    fn of(&mut self, name: Name) -> (&'static str, &'static str) {
-        *self.known.entry(name).or_insert_with(|| name.texts())
+impl<'n> Names<'n> {
+    fn of(&mut self, name: Name) -> (&'n str, &'n str) {
+        let table = self.table;
+        *self.known.entry(name).or_insert_with(|| table.map_or_else(|| name.texts(), |table| table.texts(name)))
     }
 }
 
 /// Makes events of one thread.
-struct Maker<'m> {
+struct Maker<'m, 'n> {
     store: &'m mut Store,
-    names: &'m mut Names,
+    names: &'m mut Names<'n>,
     recorded: &'m mut Recorded,
     converter: &'m mut Converter,
     offset_ns: i64,
@@ -151,9 +167,9 @@ struct Maker<'m> {
     transient: bool,
 }
 
-impl Maker<'_> {
+impl Maker<'_, '_> {
     fn time(&mut self, ticks: u64) -> i64 {
-        self.converter.ns(ticks) + self.offset_ns
+        self.converter.ns(ticks).saturating_add(self.offset_ns)
     }
 
     fn slice(&mut self, span: &Span, end_ns: i64, unfinished: bool) {
@@ -224,7 +240,7 @@ impl Maker<'_> {
 
 impl Replay {
     /// The spans that were open before the first record that is left.
-    fn begin(&mut self, open: &[Open], maker: &mut Maker<'_>) {
+    fn begin(&mut self, open: &[Open], maker: &mut Maker<'_, '_>) {
         self.begun = true;
         for span in open {
             if let Some(name) = u32::try_from(span.name & !Open::TOLD).ok().and_then(Name::from_bits) {
@@ -233,7 +249,25 @@ impl Replay {
         }
     }
 
-    fn record(&mut self, record: Record, maker: &mut Maker<'_>) {
+    /// Goes on after records that are missing, with these spans open. Others that were open ended in between.
+    fn resume(&mut self, open: &[Open], maker: &mut Maker<'_, '_>) -> u64 {
+        let before = std::mem::take(&mut self.open);
+        self.pending = None;
+        self.begin(open, maker);
+        let mut ended = 0;
+        for span in before {
+            match self.open.iter_mut().find(|now| (now.name, now.start_ns) == (span.name, span.start_ns)) {
+                Some(now) => *now = span,
+                None => {
+                    maker.slice(&span, self.last_ns.max(span.start_ns), true);
+                    ended += 1;
+                }
+            }
+        }
+        ended
+    }
+
+    fn record(&mut self, record: Record, maker: &mut Maker<'_, '_>) {
         match self.pending.take() {
             Some(Pending::Second(first)) => return Self::pair(first, record, maker),
             Some(Pending::Text(key, length, mut bytes)) => {
@@ -251,11 +285,14 @@ impl Replay {
         let [what, word] = record;
         let name = Name::of_word(what);
         match what & 0xff {
-            kind::BEGIN => self.open.push(Span { name, start_ns: maker.time(word), id: None, args: Vec::new() }),
+            kind::BEGIN => {
+                self.last_ns = maker.time(word);
+                self.open.push(Span { name, start_ns: self.last_ns, id: None, args: Vec::new() });
+            }
             kind::END => {
+                self.last_ns = maker.time(word);
                 if let Some(span) = self.open.pop() {
-                    let end_ns = maker.time(word);
-                    maker.slice(&span, end_ns, false);
+                    maker.slice(&span, self.last_ns, false);
                 }
             }
             kind::INSTANT => {
@@ -278,7 +315,7 @@ impl Replay {
         }
     }
 
-    fn pair([what, word]: Record, [second, _]: Record, maker: &mut Maker<'_>) {
+    fn pair([what, word]: Record, [second, _]: Record, maker: &mut Maker<'_, '_>) {
         let name = Name::of_word(what);
         let part = (what >> 8 & 3) as usize;
         match what & 0xff {
@@ -308,9 +345,76 @@ impl Replay {
     }
 
     /// Spans that are open show up to now.
-    fn unfinished(&self, now_ns: i64, maker: &mut Maker<'_>) {
+    fn unfinished(&self, now_ns: i64, maker: &mut Maker<'_, '_>) {
         for span in &self.open {
             maker.slice(span, now_ns.max(span.start_ns), true);
         }
+    }
+}
+
+/// Makes events of what a journal tells of live recording.
+pub(crate) struct Revival<'n> {
+    names: Names<'n>,
+    converter: Converter,
+    offset_ns: i64,
+    lanes: BTreeMap<u64, Revived>,
+    /// Spans that lack their own end.
+    pub(crate) unfinished: u64,
+}
+
+#[derive(Default)]
+struct Revived {
+    thread: u64,
+    replay: Replay,
+    recorded: Recorded,
+}
+
+impl<'n> Revival<'n> {
+    /// `offset_ns`: the trace's time less CLOCK_MONOTONIC's.
+    pub(crate) fn new(table: &'n Table, converter: Converter, offset_ns: i64) -> Self {
+        let names = Names { table: Some(table), ..Names::default() };
+        Self { names, converter, offset_ns, lanes: BTreeMap::new(), unfinished: 0 }
+    }
+
+    /// Makes events of a piece; only their texts are put into the store.
+    pub(crate) fn piece(&mut self, store: &mut Store, piece: &Piece<'_>) {
+        let Revived { thread, replay, recorded } =
+            self.lanes.entry(piece.lane).or_insert_with(|| Revived { thread: piece.thread, ..Revived::default() });
+        let mut maker = Maker {
+            store,
+            names: &mut self.names,
+            recorded,
+            converter: &mut self.converter,
+            offset_ns: self.offset_ns,
+            thread: *thread,
+            transient: true,
+        };
+        match piece.open {
+            Some(open) if !replay.begun => replay.begin(open, &mut maker),
+            Some(open) if piece.gap => self.unfinished += replay.resume(open, &mut maker),
+            _ => {}
+        }
+        piece.records.iter().for_each(|record| replay.record(*record, &mut maker));
+    }
+
+    /// Ends the spans that are open when the journal ends, and answers the whole trace.
+    pub(crate) fn finish(&mut self, store: &mut Store) -> Snapshot {
+        let now_ns = self.converter.last_ns().saturating_add(self.offset_ns);
+        let mut all = Recorded::default();
+        for Revived { thread, replay, mut recorded } in std::mem::take(&mut self.lanes).into_values() {
+            let mut maker = Maker {
+                store,
+                names: &mut self.names,
+                recorded: &mut recorded,
+                converter: &mut self.converter,
+                offset_ns: self.offset_ns,
+                thread,
+                transient: true,
+            };
+            replay.unfinished(now_ns, &mut maker);
+            self.unfinished += replay.open.len() as u64;
+            all.extend(recorded);
+        }
+        all.joined(store)
     }
 }

@@ -161,6 +161,31 @@ int main(int argc, char **argv) {
     tp_trace_free(recent);
     printf("%d\n", atomic_load(&ticks));
     tp_trace_free(trace);
+
+    /* A journal: kept for a trace that was not written, and recovered. */
+    char journal[4096], recovered[4096];
+    snprintf(journal, sizeof(journal), "%s.journal", argv[2]);
+    snprintf(recovered, sizeof(recovered), "%s.recovered", argv[2]);
+    remove(journal);
+    tp_trace_options kept = TP_INIT(tp_trace_options);
+    kept.journal = tp_cstr(journal);
+    tp_trace *journaled = NULL;
+    CHECK(tp_trace_new(&kept, &journaled) == TP_STATUS_OK);
+    CHECK(tp_span_begin(journaled, outer) == TP_STATUS_OK && tp_span_begin(journaled, outer) == TP_STATUS_OK);
+    CHECK(tp_span_end(journaled) == TP_STATUS_OK);
+    CHECK(tp_trace_sync_journal(journaled) == TP_STATUS_OK);
+    CHECK(tp_trace_counts(journaled, &counts) == TP_STATUS_OK);
+    CHECK(counts.journal_bytes > 18 && counts.journal_failures == 0);
+    tp_trace *second = NULL;
+    CHECK_FAILS(tp_trace_new(&kept, &second), TP_STATUS_INVALID_ARGUMENT, "tptrace recover");
+    tp_trace_free(journaled);
+    tp_recover_report report = TP_INIT(tp_recover_report);
+    CHECK(tp_recover(kept.journal, tp_cstr(recovered), &options, &report) == TP_STATUS_OK);
+    CHECK(report.events == 2 && report.unfinished == 1 && report.cut_bytes == 0);
+    CHECK(tp_recover(kept.journal, tp_cstr(recovered), NULL, NULL) == TP_STATUS_OK);
+    CHECK_FAILS(tp_recover(tp_cstr(recovered), tp_cstr(journal), NULL, NULL), TP_STATUS_MALFORMED, "not a journal");
+    CHECK(remove(journal) == 0 && remove(recovered) == 0);
+    CHECK(tp_trace_sync_journal(NULL) == TP_STATUS_UNAVAILABLE);
     limited.record_full = 2;
     CHECK_FAILS(tp_trace_new(&limited, &recent), TP_STATUS_INVALID_ARGUMENT, "record_full 2");
     return 0;

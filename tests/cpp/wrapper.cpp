@@ -212,6 +212,25 @@ static void live(const std::string &path) {
     CHECK(trace.counts().ops == 9 && trace.counts().record_unmatched == 0);
 }
 
+static void journals(const std::string &path) {
+    std::remove(path.c_str());
+    {
+        tp::TraceOptions options;
+        options.journal = path;
+        options.record_bytes = 1 << 20;
+        options.keep_recent = true;
+        tp::Trace trace(options);
+        TP_SPAN(trace, "kept");
+        trace.sync_journal();
+        CHECK(!tp::Trace(tp::Trace::Closed{}).open(options));
+    }
+    const tp::RecoverReport report = tp::recover(path, path + ".json");
+    CHECK(report.events == 1 && report.cut_bytes == 0);
+    CHECK(!tp::try_recover(path + ".json", path + ".out"));
+    CHECK(std::remove(path.c_str()) == 0);
+    CHECK(std::remove((path + ".json").c_str()) == 0);
+}
+
 static void threads() {
     tp::Trace trace;
     std::vector<std::thread> running;
@@ -236,5 +255,6 @@ int main(int argc, char **argv) {
     merging(argv[1]);
     live(std::string(argv[1]) + ".live");
     gpus(argv[1]);
+    journals(std::string(argv[1]) + ".journal");
     threads();
 }

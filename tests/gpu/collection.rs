@@ -259,7 +259,7 @@ apart! {
             gpu::start(&trace, &options).expect("started");
             let launch = gpu.launches();
             thread::scope(|scope| {
-                for number in 0..4 {
+                let threads = [0, 1, 2, 3].map(|number| {
                     let (launch, trace) = (&launch, &trace);
                     scope.spawn(move || {
                         for i in 0..2000 {
@@ -267,8 +267,9 @@ apart! {
                             launch(c"kernel", 0, number as u32);
                             gpu::pop_op();
                         }
-                    });
-                }
+                    })
+                });
+                threads.into_iter().for_each(|thread| thread.join().expect("no panic"));
             });
             let report = gpu::stop(&trace).expect("stopped");
             assert_eq!((report.kernels, report.runtime_calls, report.links), (8000, 8000, 8000), "{report:?}");
@@ -300,7 +301,7 @@ apart! {
         options.buffer_bytes = 16 << 10;
         let (launch, done) = (gpu.launches(), AtomicU64::new(0));
         thread::scope(|scope| {
-            for _ in 0..2 {
+            let start = || {
                 scope.spawn(|| {
                     while done.load(Ordering::Relaxed) == 0 {
                         gpu::push_op(&trace, 1);
@@ -309,9 +310,10 @@ apart! {
                         thread::sleep(std::time::Duration::from_micros(20));
                     }
                     assert_eq!(gpu.call("fake_depth", [3]), 0, "nothing is left open");
-                });
-            }
-            let _done = Done(&done);
+                })
+            };
+            let threads = [start(), start()];
+            let all_done = Done(&done);
             let (mut kernels, mut kept) = (0, 0);
             for _ in 0..30 {
                 gpu::start(&trace, &options).expect("started");
@@ -325,6 +327,9 @@ apart! {
             assert!(kernels > 100 && kept < 10, "{kernels} {kept}");
             assert_eq!(trace.counts().dropped, 0);
             assert_eq!(slices(&document(&trace, Format::Torch), "kernel").len() as u64, kernels);
+            drop(all_done);
+            // The end of a scope is a fence of the standard library's, which ThreadSanitizer does not see; a join is.
+            threads.into_iter().for_each(|thread| thread.join().expect("no panic"));
         });
     }
 }

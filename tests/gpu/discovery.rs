@@ -222,7 +222,7 @@ fn a_trace_tells_of_the_devices() {
         id,
         name: "A \"name\"".into(),
         total_memory: 1 << 40,
-        figures: vec![("numSms", 132), ("warpSize", 32)],
+        figures: vec![("numSms".into(), 132), ("warpSize".into(), 32)],
         ..GpuDevice::default()
     };
     trace.set_gpu_info(GpuInfo {

@@ -1,8 +1,9 @@
-//! The command: `tptrace merge`, `tptrace gpu`.
+//! The command: `tptrace merge`, `tptrace recover`, `tptrace gpu`.
 #![forbid(unsafe_code)]
 
 mod gpu;
 mod merge;
+mod recover;
 mod units;
 
 use std::process::ExitCode;
@@ -20,6 +21,7 @@ struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     Merge(merge::Arguments),
+    Recover(recover::Arguments),
     Gpu(gpu::Arguments),
 }
 
@@ -28,6 +30,7 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let result = match arguments.command {
         Command::Merge(arguments) => merge::run(arguments),
+        Command::Recover(arguments) => recover::run(arguments),
         Command::Gpu(arguments) => return gpu::run(arguments),
     };
     match result {

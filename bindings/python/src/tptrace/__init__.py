@@ -25,7 +25,7 @@ from ._library import lib as _lib
 from ._merge import MergeReport, MergeWarning, merge_distributed_traces, merge_traces
 from ._spans import Span, counter, enable_category, instant, set_current_trace, span
 from ._split import MergePlan, merge_fragment, merge_join, merge_plan, merge_survey
-from ._trace import Counts, Trace, now_ns
+from ._trace import Counts, Recovered, Trace, now_ns, recover
 
 __version__: str = _lib.tp_version().decode()
 
@@ -54,6 +54,7 @@ __all__ = [
     "MergeReport",
     "MergeWarning",
     "Progress",
+    "Recovered",
     "Span",
     "TptraceError",
     "Trace",
@@ -70,6 +71,7 @@ __all__ = [
     "merge_survey",
     "merge_traces",
     "now_ns",
+    "recover",
     "set_current_trace",
     "span",
 ]

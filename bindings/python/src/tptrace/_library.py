@@ -42,7 +42,7 @@ class Sized(Structure):
 class TraceOptions(Sized):
     """tp_trace_options"""
 
-    _fields_ = [("size", c_size_t), ("flags", c_uint32), ("clock", c_int32), ("base_ns", c_int64), ("process_name", Str), ("record_bytes", c_uint64), ("record_full", c_int32), ("reserved", c_int32)]
+    _fields_ = [("size", c_size_t), ("flags", c_uint32), ("clock", c_int32), ("base_ns", c_int64), ("process_name", Str), ("record_bytes", c_uint64), ("record_full", c_int32), ("reserved", c_int32), ("journal", Str)]
 
 
 class Op(Sized):
@@ -223,7 +223,15 @@ class Counts(Sized):
         ("record_dropped", c_uint64),
         ("record_unmatched", c_uint64),
         ("record_overwritten", c_uint64),
+        ("journal_bytes", c_uint64),
+        ("journal_failures", c_uint64),
     ]
+
+
+class RecoverReport(Sized):
+    """tp_recover_report"""
+
+    _fields_ = [("size", c_size_t), ("events", c_uint64), ("unfinished", c_uint64), ("journal_bytes", c_uint64), ("cut_bytes", c_uint64)]
 
 
 MESSAGE = ctypes.CFUNCTYPE(None, Str, c_void_p)
@@ -376,6 +384,8 @@ PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
     "tp_gpu_info_json": (c_int32, [POINTER(GpuLibraries), POINTER(c_char), c_size_t, POINTER(c_size_t)]),
     "tp_trace_set_gpu_info": (c_int32, [HANDLE, POINTER(GpuLibraries)]),
     "tp_gpu_start": (c_int32, [HANDLE, POINTER(GpuOptions)]),
+    "tp_trace_sync_journal": (c_int32, [HANDLE]),
+    "tp_recover": (c_int32, [Str, Str, POINTER(WriteOptions), POINTER(RecoverReport)]),
     "tp_gpu_stop": (c_int32, [HANDLE, POINTER(GpuReport), MESSAGE, c_void_p]),
     "tp_gpu_push_op": (c_int32, [HANDLE, c_uint64]),
     "tp_gpu_pop_op": (c_int32, [HANDLE]),

@@ -18,7 +18,7 @@ from ._errors import ClosedError
 from ._spans import Span, SpanOf, name_of
 from ._structs import Value
 
-__all__ = ["Counts", "Progress", "Trace", "now_ns"]
+__all__ = ["Counts", "Progress", "Recovered", "Trace", "now_ns", "recover"]
 
 
 class Counts(NamedTuple):
@@ -50,6 +50,10 @@ class Counts(NamedTuple):
     """Ends of spans without a begin."""
     record_overwritten: int
     """With `keep_recent`: chunks of older records that made room for newer ones."""
+    journal_bytes: int
+    """The length of the journal; 0 without one."""
+    journal_failures: int
+    """Times that the system did not take what was to be written to the journal. It is tried again."""
 
 
 def now_ns() -> int:
@@ -70,11 +74,14 @@ class Trace:
         record_bytes: memory for spans that are recorded live, also while they are written; 0 for no limit.
         keep_recent: when it is used up, the oldest go (a flight recorder, whose spans stay when it is written) instead of
             the new ones.
+        journal: a file to keep a journal in, so that the trace survives this process: all of it is in there within a
+            second, and `tptrace.recover` makes a trace of it. The file must not be there yet; "%p" in its path stands
+            for the number of the process. It goes with the trace, if that was written since its last event.
     """
 
     def __init__(
         self, process_name: Optional[str] = None, *, base_ns: Optional[int] = None, clock: str = "monotonic",
-        record_bytes: int = 0, keep_recent: bool = False
+        record_bytes: int = 0, keep_recent: bool = False, journal: Union[str, os.PathLike[str], None] = None
     ) -> None:
         self._handle: Optional[int] = None
         # The same for calls that record: they may come at any time, also for a trace that was freed.
@@ -86,6 +93,8 @@ class Trace:
         options = c.TraceOptions(clock=_structs.choose(_structs.CLOCKS, "clock", clock))
         options.record_bytes = _structs.number("record_bytes", record_bytes, "uint64")
         options.record_full = 1 if keep_recent else 0
+        if journal is not None:
+            options.journal = c.path_str(journal)
         if base_ns is not None:
             options.flags = 1
             options.base_ns = _structs.number("base_ns", base_ns, "int64")
@@ -475,6 +484,12 @@ class Trace:
         with self._using() as handle:
             _tuples.add_samples(handle, samples)
 
+    def sync_journal(self) -> None:
+        """Brings the journal up to date, and waits until the disk has it. It happens by itself too."""
+        with self._using() as handle:
+            self._name_threads(handle)
+            c.check(c.lib.tp_trace_sync_journal(handle))
+
     def counts(self) -> Counts:
         """What was stored, dropped and repaired so far."""
         made = c.Counts()
@@ -551,6 +566,44 @@ class Trace:
         with self._using() as handle:
             self._name_threads(handle)
             watched.finish(c.lib.tp_trace_write_to(handle, c.OUTPUT(put), None, options))
+
+
+class Recovered(NamedTuple):
+    """What became of a journal."""
+
+    events: int
+    """Events in the document."""
+    unfinished: int
+    """Spans that were open: they end where the journal does, and have "unfinished"."""
+    journal_bytes: int
+    """Bytes of the journal that were read."""
+    cut_bytes: int
+    """Bytes behind them that were cut, since they are damaged or half written."""
+
+
+def recover(
+    journal: Union[str, os.PathLike[str]],
+    out_path: Union[str, os.PathLike[str]],
+    *,
+    format: str = "torch",
+    compression: str = "auto",
+    level: int = 0,
+    threads: int = 0,
+    fsync: bool = False,
+    separate_overlaps: bool = True,
+    trace_name: Optional[str] = None,
+    progress: Optional[Callable[[Progress], Any]] = None,
+) -> Recovered:
+    """Makes the trace that a journal tells of: what a process had recorded before it was killed or crashed.
+
+    The journal stays as it is. It is read up to its end or to where it is damaged. The other arguments are those of
+    `Trace.write`. Raises MalformedError for what is no journal.
+    """
+    watched = Watched(progress)
+    options = _write_options(format, compression, level, threads, fsync, separate_overlaps, trace_name, watched)
+    report = c.RecoverReport()
+    watched.finish(c.lib.tp_recover(c.path_str(journal), c.path_str(out_path), options, report))
+    return Recovered(report.events, report.unfinished, report.journal_bytes, report.cut_bytes)
 
 
 def _write_options(

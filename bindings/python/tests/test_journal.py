@@ -1,0 +1,75 @@
+"""A trace survives its process."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import tptrace
+
+CHILD = """
+import os, signal, sys, time
+import tptrace
+trace = tptrace.Trace(journal=sys.argv[1])
+tptrace.set_current_trace(trace)
+with tptrace.span("run", batch=3):
+    for step in range(100):
+        with tptrace.span("step", number=step):
+            pass
+    if sys.argv[2] == "killed":
+        trace.sync_journal()
+        os.kill(os.getpid(), signal.SIGKILL)
+    if sys.argv[2] == "exit":
+        sys.exit(3)
+    if sys.argv[2] == "_exit":
+        time.sleep(1.2)
+        os._exit(3)
+"""
+
+
+@pytest.mark.parametrize("how", ["killed", "exit", "_exit"])
+def test_what_was_recorded_survives(tmp_path: Path, how: str) -> None:
+    journal = tmp_path / "run-%p.journal"
+    child = subprocess.run([sys.executable, "-c", CHILD, os.fspath(journal), how], timeout=60)
+    assert child.returncode == (-signal.SIGKILL if how == "killed" else 3)
+    (kept,) = tmp_path.iterdir()
+    assert kept.stat().st_mode & 0o777 == 0o600
+    out = tmp_path / "out.json"
+    report = tptrace.recover(kept, out)
+    events = json.loads(out.read_text())["traceEvents"]
+    steps = [event["args"]["number"] for event in events if event.get("name") == "step"]
+    assert steps == list(range(100)) and report.cut_bytes == 0
+    (run,) = [event for event in events if event.get("name") == "run"]
+    assert run["args"]["batch"] == 3
+    # An exit unwinds, and closes the span.
+    assert (report.unfinished, "unfinished" in run["args"]) == ((0, False) if how == "exit" else (1, True))
+
+
+def test_a_journal_goes_with_a_trace_that_was_written(tmp_path: Path) -> None:
+    journal = tmp_path / "journal"
+    with tptrace.Trace(journal=journal) as trace:
+        trace.add_op("op", 1, 2)
+        trace.sync_journal()
+        assert trace.counts().journal_bytes == journal.stat().st_size
+        with pytest.raises(tptrace.InvalidArgumentError, match="tptrace recover"):
+            tptrace.Trace(journal=journal)
+        trace.write(tmp_path / "out.json")
+    assert not journal.exists()
+
+
+def test_what_is_no_journal_is_refused(tmp_path: Path) -> None:
+    out = tmp_path / "out.json"
+    out.write_text("old")
+    for text in ["", "{}", "tptrace journal 1\n"]:
+        (tmp_path / "journal").write_text(text)
+        with pytest.raises(tptrace.MalformedError, match="journal"):
+            tptrace.recover(tmp_path / "journal", out)
+    with pytest.raises(tptrace.IOFailedError, match="absent"):
+        tptrace.recover(tmp_path / "absent", out)
+    assert out.read_text() == "old"

@@ -1,0 +1,70 @@
+//! `tptrace recover`
+
+use std::io;
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use tptrace::journal;
+use tptrace::output::{Compression, Target, WriteOptions};
+use tptrace::{Error, ExportOptions, Format};
+
+/// Makes the trace that a journal tells of: what a process had recorded before it was killed or crashed.
+///
+/// Spans that were open end where the journal does, and carry "unfinished". The journal stays as it is.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// The journal.
+    journal: PathBuf,
+    /// The document: .json or .json.gz; - for standard output.
+    #[arg(short, long)]
+    output: PathBuf,
+    /// Which document.
+    #[arg(long, value_enum, default_value_t = Kind::Torch)]
+    format: Kind,
+    /// Compress, whatever the name of the document.
+    #[arg(long)]
+    gzip: bool,
+    /// Gzip level, from fastest to smallest.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=9))]
+    level: u32,
+    /// Say nothing of what became of it.
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Kind {
+    /// As PyTorch's profiler writes it: for Perfetto, HTA, TensorBoard.
+    Torch,
+    /// Events alone.
+    Plain,
+}
+
+pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
+    let options = ExportOptions {
+        format: match arguments.format {
+            Kind::Torch => Format::Torch,
+            Kind::Plain => Format::Plain,
+        },
+        trace_name: arguments.output.to_string_lossy().into_owned(),
+        write: WriteOptions {
+            compression: if arguments.gzip { Compression::Gzip } else { Compression::Auto },
+            level: arguments.level,
+            ..WriteOptions::default()
+        },
+        ..ExportOptions::default()
+    };
+    let stdout = arguments.output.as_os_str() == "-";
+    let mut out = io::stdout().lock();
+    let target = if stdout { Target::Writer(&mut out) } else { Target::File(&arguments.output) };
+    let (recovered, _) = journal::recover(&arguments.journal, target, &options, None)?;
+    if !arguments.quiet {
+        let name = arguments.journal.display();
+        eprintln!("tptrace: {name}: {} events, {} of them unfinished", recovered.events, recovered.unfinished);
+        if recovered.cut_bytes > 0 {
+            let (at, cut, why) = (recovered.journal_bytes, recovered.cut_bytes, &recovered.damage);
+            eprintln!("tptrace: {name}: the last {cut} bytes were cut, at byte {at}: {why}");
+        }
+    }
+    Ok(())
+}
