@@ -63,6 +63,40 @@ def test_a_journal_goes_with_a_trace_that_was_written(tmp_path: Path) -> None:
     assert not journal.exists()
 
 
+FULL = """
+import resource, sys
+import tptrace
+journal, out = sys.argv[1:]
+trace = tptrace.Trace(journal=journal)
+# As on a full disk, but for the number of the error: Python ignores the signal that goes with it.
+_, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 14, most))
+for number in range(5000):
+    with trace.span("step"):
+        pass
+    trace.add_instant("added", number)
+try:
+    trace.sync_journal()
+except tptrace.IOFailedError as error:
+    assert journal in str(error), error
+else:
+    sys.exit("the journal was written")
+assert trace.counts().journal_failures > 0
+with trace.span("after"):
+    pass
+resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+trace.sync_journal()
+report = tptrace.recover(journal, out)
+assert (report.events, report.cut_bytes) == (10_001, 0), report
+"""
+
+
+def test_a_full_disk_is_told_and_waited_for(tmp_path: Path) -> None:
+    arguments = [sys.executable, "-c", FULL, os.fspath(tmp_path / "journal"), os.fspath(tmp_path / "out.json")]
+    child = subprocess.run(arguments, timeout=60, capture_output=True, text=True)
+    assert child.returncode == 0, child.stderr
+
+
 def test_what_is_no_journal_is_refused(tmp_path: Path) -> None:
     out = tmp_path / "out.json"
     out.write_text("old")
