@@ -322,6 +322,9 @@ fn the_torch_format_has_them_on_their_threads() {
             let named: Vec<&str> =
                 events(&document, "M").iter().filter_map(|event| event["args"]["name"].as_str()).collect();
             assert!(named.contains(&"worker"), "{named:?}");
+            // The lane has the thread's number, which is not that of the process: that is the main thread's.
+            let tids: Vec<u64> = all.iter().filter_map(|event| event["tid"].as_u64()).collect();
+            assert!(tids.len() == 2 && tids[0] == tids[1] && tids[0] > u64::from(std::process::id()), "{tids:?}");
             assert!(document["tptrace"]["recording"]["clock_uncertainty_ns"].as_u64().is_some());
         })
         .expect("a thread");

@@ -58,11 +58,13 @@ impl<'a> Document<'a> {
         let earliest = if options.as_reference { None } else { snapshot.span.first };
         let clock = ClockInfo { base_ns: earliest.map_or(clock.base_ns, |first| first.min(clock.base_ns)), ..clock };
         let name_threads = options.format == Format::Torch && !options.as_reference;
-        let mut lanes = Lanes::new(snapshot, name_threads);
+        let by_thread = name_threads && snapshot.recording.is_some();
+        let mut lanes = Lanes::new(snapshot, name_threads, by_thread);
         let (mut op_moves, mut gpu_moves) = (Moves::default(), Moves::default());
         if options.separate_overlaps {
             op_moves = Moves::find(&snapshot.ops, snapshot.op_threads.len());
             gpu_moves = Moves::find(&snapshot.gpu, snapshot.gpu_lanes.len());
+            gpu_moves.make_way(&snapshot.gpu, &op_moves, &snapshot.ops, &lanes.shared());
             lanes.add_extra(&mut op_moves, &mut gpu_moves);
         }
         Self {

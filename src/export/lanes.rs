@@ -2,8 +2,11 @@
 //!
 //! The numbers are the reference's: lanes count from 0 in the order of first use, over all processes: the threads of
 //! the ops, then the GPU activities' threads and streams, then those of memory events and samples.
+//!
+//! Not so in the torch format of a trace that was recorded live, whose threads are known by the system's numbers: there
+//! a thread has one lane for all that is its own, and the lane has the thread's number.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::overlap::Moves;
 use crate::model::record::GpuLane;
@@ -13,6 +16,9 @@ use crate::model::snapshot::Snapshot;
 pub(super) const CPU_PID: i64 = 0;
 /// The process of device 0; the others follow.
 pub(super) const GPU_PID_BASE: i64 = 1_000_000;
+
+/// Numbers of threads are smaller than this; a larger one is an address or the like.
+const MAX_THREAD: u32 = 1 << 30;
 
 /// What a lane shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -45,7 +51,7 @@ impl Key {
 }
 
 /// Where an event is drawn.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub(super) struct Lane {
     pub(super) pid: i64,
     pub(super) tid: u32,
@@ -75,16 +81,29 @@ pub(super) struct Lanes {
 }
 
 impl Lanes {
-    /// `name_threads`: also name the lanes of ops, which the reference leaves without a name.
-    pub(super) fn new(snapshot: &Snapshot, name_threads: bool) -> Self {
+    /// `name_threads`: also name the lanes of ops, which the reference leaves without a name. `by_thread`: one lane for a
+    /// thread, with its number.
+    pub(super) fn new(snapshot: &Snapshot, name_threads: bool, by_thread: bool) -> Self {
         let mut numbers = HashMap::<Key, u32>::new();
+        let mut used = HashSet::<Lane>::new();
         let mut order = Vec::new();
-        let mut lane = |key: Key| {
+        let mut lane = |mut key: Key| {
+            if let (true, Key::Api(id)) = (by_thread, key) {
+                key = Key::Thread(id);
+            }
+            let pid = key.pid();
             let tid = *numbers.entry(key).or_insert_with(|| {
-                order.push(key);
-                (order.len() - 1) as u32
+                let free = |tid: &u32| !used.contains(&Lane { pid, tid: *tid });
+                let own = match key {
+                    Key::Thread(id) if by_thread => u32::try_from(id).ok().filter(|&id| id < MAX_THREAD && free(&id)),
+                    _ => None,
+                };
+                let tid = own.or_else(|| (order.len() as u32..).find(free)).unwrap_or_default();
+                used.insert(Lane { pid, tid });
+                order.push((key, tid));
+                tid
             });
-            Lane { pid: key.pid(), tid }
+            Lane { pid, tid }
         };
         let op = snapshot.op_threads.iter().map(|&id| lane(Key::Thread(id))).collect();
         let gpu = snapshot.gpu_lanes.iter().map(|&key| lane(key.into())).collect();
@@ -95,7 +114,7 @@ impl Lanes {
         let given = |id: u64| snapshot.thread_names.get(&id).cloned();
         let mut infos: Vec<LaneInfo> = (0..)
             .zip(&order)
-            .map(|(tid, &key)| LaneInfo {
+            .map(|(sort_index, &(key, tid))| LaneInfo {
                 lane: Lane { pid: key.pid(), tid },
                 name: match key {
                     Key::Thread(id) => given(id).or_else(|| name_threads.then(|| format!("thread {id}"))),
@@ -105,30 +124,37 @@ impl Lanes {
                     Key::Sync { stream, .. } => Some(format!("stream {stream} (sync)")),
                     Key::Overhead => Some("CUPTI overhead".to_owned()),
                 },
-                sort_index: tid,
+                sort_index,
             })
             .collect();
         infos.sort_by_key(|info| (info.lane.pid, info.lane.tid));
-        let mut gpu_pids: Vec<i64> = order.iter().map(|key| key.pid()).filter(|&pid| pid != CPU_PID).collect();
+        let mut gpu_pids: Vec<i64> = order.iter().map(|(key, _)| key.pid()).filter(|&pid| pid != CPU_PID).collect();
         gpu_pids.sort_unstable();
         gpu_pids.dedup();
         Self { op, gpu, memory, sample, instant, infos, gpu_pids }
     }
 
+    /// Lanes that ops and calls share: the number of the ops' thread, and that of the GPU activities' lane.
+    pub(super) fn shared(&self) -> Vec<(u32, u32)> {
+        let threads: HashMap<Lane, u32> = self.op.iter().copied().zip(0..).collect();
+        (0..).zip(&self.gpu).filter_map(|(gpu, lane)| Some((*threads.get(lane)?, gpu))).collect()
+    }
+
     /// Makes the extra lanes of overlapping slices: each beside its own lane, by name and by sort index.
     pub(super) fn add_extra(&mut self, ops: &mut Moves, gpu: &mut Moves) {
-        let mut next = self.infos.len() as u32;
+        let mut next = self.infos.iter().map(|info| info.lane.tid + 1).max().unwrap_or(0);
         for (moves, lanes) in [(ops, &self.op), (gpu, &self.gpu)] {
             for (lane, levels) in moves.levels() {
                 let base = lanes[lane as usize];
-                let name = self.infos.iter().find(|info| info.lane == base).and_then(|info| info.name.clone());
+                let (name, sort_index) = (self.infos.iter().find(|info| info.lane == base))
+                    .map_or((None, base.tid), |info| (info.name.clone(), info.sort_index));
                 let name = name.unwrap_or_else(|| format!("lane {}", base.tid));
                 for level in 1..=levels {
                     let extra = Lane { pid: base.pid, tid: next };
                     next += 1;
                     moves.set_lane(lane, level, extra);
                     let name = Some(format!("{name} (overlap {level})"));
-                    self.infos.push(LaneInfo { lane: extra, name, sort_index: base.tid });
+                    self.infos.push(LaneInfo { lane: extra, name, sort_index });
                 }
             }
         }

@@ -48,6 +48,9 @@ impl Slice for GpuRecord {
 /// The most extra lanes that one lane gets: more than a person can read, few enough to search.
 const MAX_EXTRA: usize = 255;
 
+/// Of an extra lane that nothing is in.
+const UNUSED: (u32, u32) = (u32::MAX, 0);
+
 /// A slice that is not drawn in its own lane.
 #[derive(Debug, Clone, Copy)]
 struct Move {
@@ -81,9 +84,71 @@ impl Moves {
         found
     }
 
+    /// Moves the calls that cross an op of their thread's, in lanes that ops and calls share. `shared`: the ops' lane and
+    /// the calls'.
+    ///
+    /// The two are timed by different clocks, which may disagree by some nanoseconds: ops stay where they are.
+    pub(super) fn make_way(
+        &mut self,
+        calls: &View<GpuRecord>,
+        op_moves: &Moves,
+        ops: &View<OpRecord>,
+        shared: &[(u32, u32)],
+    ) {
+        if shared.is_empty() {
+            return;
+        }
+        let members = |number: &dyn Fn(&(u32, u32)) -> u32| -> HashMap<u32, Vec<u32>> {
+            shared.iter().map(|pair| (number(pair), Vec::new())).collect()
+        };
+        let (mut of_thread, mut of_lane) = (members(&|pair| pair.0), members(&|pair| pair.1));
+        for (index, op) in ops.iter().filter(|(index, _)| op_moves.extra_of(*index).is_none()) {
+            of_thread.entry(op.thread).and_modify(|list| list.push(index as u32));
+        }
+        for (index, call) in calls.iter() {
+            of_lane.entry(call.lane).and_modify(|list| list.push(index as u32));
+        }
+        for &(thread, lane) in shared {
+            self.moves.retain(|one| self.extras[one.extra as usize].0.0 != lane);
+            self.extras.iter_mut().filter(|one| one.0.0 == lane).for_each(|one| one.0 = UNUSED);
+            let ops = of_thread[&thread].iter().filter_map(|&index| ops.get(index as usize));
+            let mut all: Vec<(i64, i64, Option<u32>)> = ops.map(|op| (op.start, op.drawn_end(), None)).collect();
+            let calls_here = of_lane[&lane].iter().filter_map(|&index| Some((index, calls.get(index as usize)?)));
+            all.extend(calls_here.map(|(index, call)| (call.start, call.drawn_end(), Some(index))));
+            // Of slices alike the op is the outer one.
+            all.sort_unstable_by_key(|&(start, end, call)| (start, std::cmp::Reverse(end), call));
+            let mut open: Vec<(i64, Option<u32>)> = Vec::new();
+            let mut crossing: Vec<u32> = Vec::new();
+            for (start, end, call) in all {
+                while open.last().is_some_and(|&(until, _)| until <= start) {
+                    open.pop();
+                }
+                match call {
+                    None => open.retain(|&(until, call)| {
+                        let crosses = until < end && until > start;
+                        crossing.extend(call.filter(|_| crosses));
+                        call.is_none() || !crosses
+                    }),
+                    Some(call) if open.iter().any(|&(until, _)| until < end && until > start) => {
+                        crossing.push(call);
+                        continue;
+                    }
+                    Some(_) => {}
+                }
+                open.push((end, call));
+            }
+            self.place(calls, lane, crossing, 1);
+        }
+        self.moves.sort_unstable_by_key(|m| m.index);
+    }
+
     fn sort_out<T: Slice>(&mut self, slices: &View<T>, lane: u32) {
-        let mut order: Vec<u32> =
-            slices.iter().filter(|(_, slice)| slice.lane() == lane).map(|(index, _)| index as u32).collect();
+        let order = slices.iter().filter(|(_, slice)| slice.lane() == lane).map(|(index, _)| index as u32).collect();
+        self.place(slices, lane, order, 0);
+    }
+
+    /// Finds a place for each slice of a lane: at `first`, where 0 is the lane itself, or further out.
+    fn place<T: Slice>(&mut self, slices: &View<T>, lane: u32, mut order: Vec<u32>, first: usize) {
         let at = |index: u32| slices.get(index as usize).map_or((0, 0), |slice| (slice.start(), slice.drawn_end()));
         order.sort_unstable_by_key(|&index| {
             let (start, end) = at(index);
@@ -100,7 +165,7 @@ impl Moves {
                 stack.last().is_none_or(|&open| end <= open)
             });
             let level = level.unwrap_or_else(|| {
-                if stacks.len() <= MAX_EXTRA {
+                if stacks.len() + first <= MAX_EXTRA {
                     stacks.push(Vec::new());
                 } else {
                     self.left += 1;
@@ -108,6 +173,7 @@ impl Moves {
                 stacks.len() - 1
             });
             stacks[level].push(end);
+            let level = level + first;
             if level > 0 {
                 let extra = self.extra(lane, level as u32);
                 self.moves.push(Move { index, extra });
@@ -129,6 +195,9 @@ impl Moves {
     pub(super) fn levels(&self) -> Vec<(u32, u32)> {
         let mut levels: HashMap<u32, u32> = HashMap::new();
         for &((lane, level), _) in &self.extras {
+            if lane == UNUSED.0 {
+                continue;
+            }
             let most = levels.entry(lane).or_default();
             *most = level.max(*most);
         }
@@ -143,6 +212,12 @@ impl Moves {
                 extra.1 = drawn;
             }
         }
+    }
+
+    /// The extra lane of slice `index`.
+    fn extra_of(&self, index: usize) -> Option<u32> {
+        let at = self.moves.binary_search_by_key(&(index as u32), |one| one.index).ok()?;
+        Some(self.moves[at].extra)
     }
 
     /// Where slice `index` is drawn if not in its own lane.
@@ -234,6 +309,39 @@ mod tests {
         assert_eq!(find(&[(0, 10), (5, 15), (8, 20), (16, 18)]), [(1, 1), (2, 2)]);
         // What has no length is drawn with 1 ns.
         assert_eq!(find(&[(0, 10), (9, 9), (10, 3)]), []);
+    }
+
+    /// Ops and calls of one lane; which calls move.
+    fn shared(ops: &[(i64, i64)], calls: &[(i64, i64)]) -> Vec<(u32, u32)> {
+        let mut store = crate::model::store::Store::new(crate::model::span::Span::new(0));
+        for &(start_ns, end_ns) in ops {
+            let op = crate::Op { start_ns, end_ns, ..crate::Op::default() };
+            store.add_op(&op).expect("added");
+        }
+        for &(start_ns, end_ns) in calls {
+            let kind = crate::GpuKind::Runtime;
+            let call = crate::GpuActivity { start_ns, end_ns, kind, ..crate::GpuActivity::default() };
+            store.add_gpu(&call).expect("added");
+        }
+        let snapshot = store.snapshot();
+        let op_moves = Moves::find(&snapshot.ops, 1);
+        let mut moves = Moves::find(&snapshot.gpu, 1);
+        moves.make_way(&snapshot.gpu, &op_moves, &snapshot.ops, &[(0, 0)]);
+        for (lane, levels) in moves.levels() {
+            (1..=levels).for_each(|level| moves.set_lane(lane, level, Lane { pid: 0, tid: level }));
+        }
+        (0..calls.len() as u32).filter_map(|i| moves.lane(i).map(|lane| (i, lane.tid))).collect()
+    }
+
+    #[test]
+    fn calls_make_way_for_ops() {
+        assert_eq!(shared(&[(0, 10), (2, 8)], &[(2, 8), (3, 4), (9, 10), (20, 30)]), []);
+        // A call that begins before its op, or ends after it.
+        assert_eq!(shared(&[(10, 20), (12, 14)], &[(9, 11), (13, 15), (15, 21), (16, 17)]), [(0, 1), (1, 1), (2, 1)]);
+        // Calls that cross one another.
+        assert_eq!(shared(&[(0, 100)], &[(10, 20), (15, 25), (18, 30)]), [(1, 1), (2, 2)]);
+        // Ops that cross one another: the second is elsewhere, and stands against nothing here.
+        assert_eq!(shared(&[(0, 10), (5, 15)], &[(8, 9), (11, 16)]), []);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! GPU work comes into the trace whole, in place, and linked.
 
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
@@ -62,6 +63,11 @@ fn kernels_point_back_at_live_ops() {
         let told: Vec<_> = ops.iter().filter(|event| event["args"]["External id"] == *of(launched)).collect();
         assert_eq!((told.len(), &told[0]["name"]), (1, &"aten::mm".into()), "{full:?}: {:?}", of(launched));
         assert!(ops.iter().all(|event| event["args"]["External id"] != *of(without)), "{:?}", of(without));
+        // A thread has one lane for its ops and its calls, with the thread's number.
+        let calls = slices(&torch, "cuda_runtime");
+        let lanes: HashSet<String> =
+            ops.iter().chain(&calls).map(|event| format!("{} {}", event["pid"], event["tid"])).collect();
+        assert!(calls.len() == 2 && lanes.len() == 1, "{lanes:?}");
         let flows = |ph: &str| torch["traceEvents"].as_array().expect("events").iter().filter(|e| e["ph"] == ph).count();
         assert_eq!((flows("s"), flows("f")), (2, 2), "from the op to the launch to the kernel, and from the other launch");
     }
