@@ -31,9 +31,9 @@ venv() { # a fresh environment with the wheel that is built here
 }
 
 step_fmt() { cargo fmt --all --check; }
-step_clippy() { cargo clippy --locked --all-targets -- -D warnings; }
-step_rust() { cargo test --locked; }
-step_docs() { RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps --quiet; }
+step_clippy() { cargo clippy --locked --all-targets --all-features -- -D warnings; }
+step_rust() { cargo test --locked --all-features; }
+step_docs() { RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps --all-features --quiet; }
 
 # The hostile inputs are large, and show nothing more here.
 # Of the GPU's tests those that stay in one process; the others start programs that are not instrumented.

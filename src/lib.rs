@@ -24,6 +24,8 @@ pub mod output;
 pub mod record;
 mod sync;
 mod trace;
+#[cfg(feature = "tracing")]
+pub mod tracing;
 
 pub use error::{Error, GpuFailure, Result};
 pub use export::{ExportOptions, Exported, Format};

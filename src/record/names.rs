@@ -94,7 +94,7 @@ impl Name {
     }
 
     #[inline(always)]
-    pub(super) fn is_on(self) -> bool {
+    pub(crate) fn is_on(self) -> bool {
         ON[(self.0 >> 24) as usize].load(Ordering::Relaxed) != 0
     }
 
