@@ -5,16 +5,16 @@ Recording never raises for want of room, for a trace that is closed or in a chil
 
 from __future__ import annotations
 
-import copy
 import ctypes
 import functools
 import inspect
-import itertools
+import sys
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Optional, TypeVar
 
 from . import _library as c
 from . import _structs
+from ._driven import CO_COROUTINE, SUSPENDABLE, AsyncSpan, Ready, driven, mark, suspendable
 
 __all__ = ["Span", "counter", "enable_category", "instant", "set_current_trace", "span"]
 
@@ -23,7 +23,6 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 # Names by category, and those without one by themselves.
 _numbers: dict[tuple[str, str], ctypes.c_uint32] = {}
 _plain: dict[str, ctypes.c_uint32] = {}
-_ids = itertools.count(1)
 
 
 def number_of(name: str, category: str = "") -> ctypes.c_uint32:
@@ -82,34 +81,49 @@ def give_args(handle: Any, args: dict[str, Any]) -> None:
 # The two calls of every span. Without declared types ctypes takes the objects made for it as they are.
 _begin: Any = c.undeclared("tp_span_begin")
 _end: Any = c.undeclared("tp_span_end")
+_frame: Any = sys._getframe
 
 
 class Span:
-    """A span as a context manager and as a decorator, of functions and of async functions.
+    """A span as a context manager and as a decorator: of functions, async functions, generators and async generators.
 
     `with tptrace.span("step", batch=3):`, or `@tptrace.span("step")` on a function, is one of the current trace (see
     `set_current_trace`), and nothing without one; `trace.span("step")` is one of that trace. `category` is the document's
     `cat`: "user_annotation" if empty, "cpu_op" for ops. What else is given becomes the span's arguments.
 
-    An async function's span may be interrupted by others of its thread: it is drawn as an async span, in a row of its own.
+    What shares its thread with others while it is suspended is drawn as an async span, in a row of its own:
+
+    - an async function that is decorated, from its first to its last moment; and on the thread a slice for each time
+      that it runs, the first with the arguments. What it awaits in its own task shares the row, nested.
+    - a `with` block, or `async with`, in an async function or in a generator. Its arguments are on a short slice at its
+      beginning.
+    - a generator that is decorated: a slice for each time that it runs, with no row. An async generator: a row for each
+      item that it is asked for.
+
+    A generator of `contextlib.contextmanager` counts as part of the function that uses it. `ExitStack.enter_context` in
+    an async function is taken for that of a function: use `AsyncExitStack.enter_async_context` there.
     """
 
-    __slots__ = ("_args", "_number", "_pointer")
+    __slots__ = ("_args", "_number", "_open", "_pointer")
 
     def __init__(self, name: str, *, category: str = "", **args: Any) -> None:
         number = _plain.get(name) if category == "" else _numbers.get((name, category))
         self._number = number_of(name, category) if number is None else number
         self._args = args
+        # Async spans of this object that are open; made when there is one.
+        self._open: Optional[list[AsyncSpan]] = None
 
     def _target(self) -> Any:
         return _Current.trace
 
     def __enter__(self) -> Span:
-        trace = _Current.trace
-        self._enter(None if trace is None else trace._pointer)
-        return self
-
-    def _enter(self, pointer: Any) -> None:
+        trace = self._target()
+        pointer = None if trace is None else trace._pointer
+        if _frame(1).f_code.co_flags & SUSPENDABLE:
+            nests = suspendable(_frame(1))
+            if nests is not None:
+                self._enter_async(pointer, id(_frame(1)), nests)
+                return self
         # A span that was dropped for want of room (5) has an end all the same.
         if pointer is not None and _begin(pointer, self._number) in (0, 5):
             self._pointer = pointer
@@ -117,45 +131,133 @@ class Span:
                 give_args(pointer, self._args)
         else:
             self._pointer = None
+        return self
 
     def __exit__(self, *_: object) -> None:
+        if self._open and self._exit_async(id(_frame(1))):
+            return
         pointer = self._pointer
         if pointer is not None:
             _end(pointer)
 
+    def __aenter__(self) -> Ready:
+        trace = self._target()
+        frame = _frame(1)
+        nests = bool(frame.f_code.co_flags & CO_COROUTINE) and frame.f_globals.get("__name__") != "contextlib"
+        self._enter_async(None if trace is None else trace._pointer, id(frame), nests)
+        return Ready(self)
+
+    def __aexit__(self, *_: object) -> Ready:
+        # An AsyncExitStack enters and leaves in different frames.
+        if not self._exit_async(id(_frame(1))) and self._open:
+            self._open.pop().end()
+        return Ready(None)
+
+    def _enter_async(self, pointer: Any, key: int, nests: bool) -> None:
+        mark(pointer, self._number, self._args)
+        opened = AsyncSpan(pointer, self._number, key, nests)
+        if self._open is None:
+            self._open = []
+        self._open.append(opened)
+
+    def _exit_async(self, key: int) -> bool:
+        """Ends the newest async span of a frame, if there is one."""
+        opened = self._open or []
+        for at in range(len(opened) - 1, -1, -1):
+            if opened[at].key == key:
+                opened.pop(at).end()
+                return True
+        return False
+
     def arg(self, key: str, value: Any) -> None:
         """Adds an argument. Of spans inside one another it goes to the innermost."""
+        if self._open:
+            mark(self._open[-1].pointer, self._number, {key: value})
+            return
         pointer = getattr(self, "_pointer", None)
         if pointer is not None:
             give_args(pointer, {key: value})
 
-    def __copy__(self) -> Span:
-        made = type(self).__new__(type(self))
-        made._number, made._args = self._number, self._args
-        return made
-
     def __call__(self, function: Function) -> Function:
+        if isinstance(function, (classmethod, staticmethod)):
+            return type(function)(self(function.__func__))
+        if not callable(function):
+            raise TypeError(f"a span decorates functions, not {function!r}")
+        made: Any = self._decorated(function)
+        return functools.wraps(function)(made)  # type: ignore[return-value]
+
+    def _decorated(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        number = self._number
+
+        def pointer_now() -> Any:
+            target = self._target()
+            return None if target is None else target._pointer
+
         if inspect.iscoroutinefunction(function):
 
-            @functools.wraps(function)
             async def timed_async(*given: Any, **named: Any) -> Any:
-                target = self._target()
-                pointer, this = None if target is None else target._pointer, next(_ids)
-                c.fast.tp_record_async(pointer, self._number, 0, this)
-                try:
+                pointer = pointer_now()
+                if pointer is None:
                     return await function(*given, **named)
+                whole = AsyncSpan(pointer, number, 0, True)
+                try:
+                    made = function(*given, **named)
+                    if not hasattr(made, "send"):
+                        return await made
+                    return await driven(made, pointer, number, self._args)
                 finally:
-                    c.fast.tp_record_async(pointer, self._number, 2, this)
+                    whole.end()
 
-            return timed_async  # type: ignore[return-value]
+            return timed_async
 
-        @functools.wraps(function)
+        if inspect.isasyncgenfunction(function):
+
+            async def timed_items(*given: Any, **named: Any) -> Any:
+                items = function(*given, **named)
+                step = items.asend(None)
+                args = self._args
+                while True:
+                    pointer = pointer_now()
+                    whole = AsyncSpan(pointer, number, 0, True)
+                    try:
+                        item = await driven(step, pointer, number, args)
+                    except StopAsyncIteration:
+                        return
+                    finally:
+                        whole.end()
+                    args = {}
+                    try:
+                        sent = yield item
+                    except GeneratorExit:
+                        await items.aclose()
+                        raise
+                    except BaseException as error:
+                        step = items.athrow(error)
+                    else:
+                        step = items.asend(sent)
+
+            return timed_items
+
+        if inspect.isgeneratorfunction(function):
+
+            def timed_pieces(*given: Any, **named: Any) -> Any:
+                return (yield from driven(function(*given, **named), pointer_now(), number, self._args))
+
+            return timed_pieces
+
         def timed(*given: Any, **named: Any) -> Any:
-            # A span of its own: the function may call itself, on other threads too.
-            with copy.copy(self):
+            # Nothing of it is kept in this object: the function may call itself, on other threads too.
+            pointer = pointer_now()
+            if pointer is None or _begin(pointer, number) not in (0, 5):
                 return function(*given, **named)
+            try:
+                if self._args:
+                    give_args(pointer, self._args)
+                return function(*given, **named)
+            finally:
+                _end(pointer)
 
-        return timed  # type: ignore[return-value]
+        return timed
 
 
 class SpanOf(Span):
@@ -168,17 +270,8 @@ class SpanOf(Span):
         self._args = args
         self._trace = trace
 
-    def __copy__(self) -> Span:
-        made = super().__copy__()
-        made._trace = self._trace  # type: ignore[attr-defined]
-        return made
-
     def _target(self) -> Any:
         return self._trace
-
-    def __enter__(self) -> Span:
-        self._enter(self._trace._pointer)
-        return self
 
 
 span = Span

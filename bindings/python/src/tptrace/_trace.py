@@ -140,6 +140,9 @@ class Trace:
         """The value of a counter now."""
         c.fast.tp_record_counter(self._pointer, name_of(name, category), value)
 
+    instant = record_instant
+    counter = record_counter
+
     def record_flow(self, phase: str, name: str, id: int, *, category: str = "") -> None:
         """The "start", a "step" or the "end" of a flow: it hangs on the span that is open on this thread."""
         number = _structs.choose({"start": 0, "step": 1, "end": 2}, "phase", phase)
