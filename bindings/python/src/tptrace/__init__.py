@@ -23,6 +23,7 @@ from ._errors import (
 from ._gpu import GpuDevice, GpuInfo, GpuLibrary, GpuReport, GpuWarning, gpu_info
 from ._library import lib as _lib
 from ._merge import MergeReport, MergeWarning, merge_distributed_traces, merge_traces
+from ._sampler import Sampler, SamplerCounts, sample_period_ms
 from ._spans import Span, counter, enable_category, instant, set_current_trace, span
 from ._split import MergePlan, merge_fragment, merge_join, merge_plan, merge_survey
 from ._trace import Counts, Recovered, Trace, now_ns, recover
@@ -55,6 +56,8 @@ __all__ = [
     "MergeWarning",
     "Progress",
     "Recovered",
+    "Sampler",
+    "SamplerCounts",
     "Span",
     "TptraceError",
     "Trace",
@@ -72,6 +75,7 @@ __all__ = [
     "merge_traces",
     "now_ns",
     "recover",
+    "sample_period_ms",
     "set_current_trace",
     "span",
 ]

@@ -6,6 +6,7 @@ import ctypes
 import json
 import os
 import threading
+import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -100,6 +101,8 @@ class Trace:
             options.base_ns = _structs.number("base_ns", base_ns, "int64")
         if process_name is not None:
             options.process_name = _structs.text("process_name", process_name)
+        # As for live spans, whose times also do not jump when the system's time is set.
+        self._offset_ns = time.time_ns() - time.monotonic_ns() if clock == "realtime" else 0
         handle = c.HANDLE()
         c.check(c.lib.tp_trace_new(options, handle))
         self._handle = handle.value
@@ -179,6 +182,16 @@ class Trace:
         with self._using() as handle:
             c.check(c.lib.tp_trace_set_thread_name(handle, thread, _structs.text("name", name)))
             self._named.add(thread)
+
+    def _now_ns(self) -> int:
+        """The time now on the trace's clock."""
+        return time.monotonic_ns() + self._offset_ns
+
+    def _name_thread(self, number: int, name: str) -> None:
+        """Python's name of a thread, if it has no other."""
+        if number not in self._named:
+            with self._using() as handle:
+                c.lib.tp_trace_set_thread_name(handle, number, c.to_str(name))
 
     def _name_threads(self, handle: int) -> None:
         """Python's names of its threads, which the system does not know, for those that live and have no other."""
