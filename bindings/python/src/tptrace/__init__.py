@@ -23,8 +23,9 @@ from ._errors import (
 from ._gpu import GpuDevice, GpuInfo, GpuLibrary, GpuReport, GpuWarning, gpu_info
 from ._library import lib as _lib
 from ._merge import MergeReport, MergeWarning, merge_distributed_traces, merge_traces
+from ._profiler import Profiler, ProfilerAction, Source, schedule, trace_handler
 from ._sampler import Sampler, SamplerCounts, sample_period_ms
-from ._spans import Span, counter, enable_category, instant, set_current_trace, span
+from ._spans import Span, counter, current_trace, enable_category, instant, set_current_trace, span
 from ._split import MergePlan, merge_fragment, merge_join, merge_plan, merge_survey
 from ._trace import Counts, Recovered, Trace, now_ns, recover
 
@@ -54,15 +55,19 @@ __all__ = [
     "MergePlan",
     "MergeReport",
     "MergeWarning",
+    "Profiler",
+    "ProfilerAction",
     "Progress",
     "Recovered",
     "Sampler",
     "SamplerCounts",
+    "Source",
     "Span",
     "TptraceError",
     "Trace",
     "UnsupportedError",
     "counter",
+    "current_trace",
     "enable_category",
     "export_chrome_trace",
     "gpu_info",
@@ -76,6 +81,8 @@ __all__ = [
     "now_ns",
     "recover",
     "sample_period_ms",
+    "schedule",
     "set_current_trace",
     "span",
+    "trace_handler",
 ]

@@ -16,7 +16,7 @@ from . import _library as c
 from . import _structs
 from ._driven import CO_COROUTINE, SUSPENDABLE, AsyncSpan, Ready, driven, mark, suspendable
 
-__all__ = ["Span", "counter", "enable_category", "instant", "set_current_trace", "span"]
+__all__ = ["Span", "counter", "current_trace", "enable_category", "instant", "set_current_trace", "span"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -57,6 +57,11 @@ class _Current:
 def set_current_trace(trace: Any) -> None:
     """Makes a Trace the one that `tptrace.span`, `tptrace.instant` and `tptrace.counter` record into; None for none."""
     _Current.trace = trace
+
+
+def current_trace() -> Any:
+    """The Trace that was set with `set_current_trace`, or None."""
+    return _Current.trace
 
 
 def give_args(handle: Any, args: dict[str, Any]) -> None:

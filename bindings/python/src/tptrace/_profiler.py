@@ -1,0 +1,371 @@
+"""A profiler of steps: waits, warms up, records, hands out a trace, and starts over."""
+
+from __future__ import annotations
+
+import ctypes
+import enum
+import os
+import socket
+import time
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Optional, Protocol, Union
+
+from . import _gpu, _spans, _structs
+from . import _library as c
+from ._errors import GpuError, InvalidArgumentError
+from ._sampler import Sampler
+from ._trace import Trace
+
+__all__ = ["Profiler", "ProfilerAction", "Source", "schedule", "trace_handler"]
+
+STEP_NAME = "ProfilerStep"
+"""What the readers of PyTorch's traces look for, with # and the step's number."""
+
+Switch = Union[bool, Mapping[str, Any], Callable[[int], Union[bool, Mapping[str, Any]]]]
+
+
+class ProfilerAction(enum.Enum):
+    """What the profiler does in one step."""
+
+    NONE = 0
+    """Nothing."""
+    WARMUP = 1
+    """All as when recording, for what the first time costs; it is thrown away."""
+    RECORD = 2
+    """Records."""
+    RECORD_AND_SAVE = 3
+    """Records, and hands out the trace at the end of the step."""
+
+
+def schedule(
+    *, wait: int, warmup: int, active: int, repeat: int = 0, skip_first: int = 0, skip_first_wait: int = 0
+) -> Callable[[int], ProfilerAction]:
+    """The schedule of torch.profiler: which steps to record, for `Profiler(schedule=...)`.
+
+    After `skip_first` steps a cycle: nothing for `wait` steps, warming up for `warmup`, recording for `active`, whose last
+    step ends with a trace.
+
+    Args:
+        repeat: how many cycles; 0 for no end.
+        skip_first_wait: not 0: the first cycle has no `wait`.
+    """
+    for name, value, least in (
+        ("wait", wait, 0), ("warmup", warmup, 0), ("active", active, 1), ("repeat", repeat, 0), ("skip_first", skip_first, 0)
+    ):  # fmt: skip
+        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+            raise InvalidArgumentError(f"{name}: it must be an integer of at least {least}, not {value!r}")
+    if skip_first_wait not in (0, 1):
+        raise InvalidArgumentError(f"skip_first_wait: it must be 0 or 1, not {skip_first_wait!r}")
+    if warmup == 0:
+        warnings.warn("without warm-up steps the first recorded step is slower than the others", stacklevel=2)
+    cycle = wait + warmup + active
+
+    def action(step: int) -> ProfilerAction:
+        if step < 0:
+            raise InvalidArgumentError(f"step: it must be at least 0, not {step!r}")
+        if step < skip_first:
+            return ProfilerAction.NONE
+        step -= skip_first
+        if skip_first_wait:
+            step += wait
+        if repeat and step >= repeat * cycle:
+            return ProfilerAction.NONE
+        at = step % cycle
+        if at < wait:
+            return ProfilerAction.NONE
+        if at < wait + warmup:
+            return ProfilerAction.WARMUP
+        return ProfilerAction.RECORD if at < cycle - 1 else ProfilerAction.RECORD_AND_SAVE
+
+    return action
+
+
+def _always(_: int) -> ProfilerAction:
+    return ProfilerAction.RECORD
+
+
+def trace_handler(
+    dir_name: Union[str, os.PathLike[str]], worker_name: Optional[str] = None, use_gzip: bool = True, **write: Any
+) -> Callable[[Trace], None]:
+    """A function for `Profiler(on_trace_ready=...)` that writes each trace into a folder that TensorBoard takes as logdir.
+
+    The files are WORKER.TIME.pt.trace.json.gz, in the torch format.
+
+    Args:
+        dir_name: the folder; made if it is not there.
+        worker_name: different for each process; if not given rank-RANK_HOST_PID, without its first part if there is no
+            RANK or TP_RANK in the environment.
+        use_gzip: compress; False for .pt.trace.json.
+        write: arguments of `Trace.write`.
+    """
+    folder = os.fspath(dir_name)
+
+    def handle(trace: Trace) -> None:
+        os.makedirs(folder, exist_ok=True)
+        worker = worker_name
+        if not worker:
+            rank = os.environ.get("RANK", os.environ.get("TP_RANK", "")).strip()
+            worker = f"{f'rank-{rank}_' if rank.isdecimal() else ''}{socket.gethostname()}_{os.getpid()}"
+        # Nanoseconds, so that no two have one name. The viewers show them as the name of the recording.
+        name = f"{worker}.{time.time_ns()}.pt.trace.json" + (".gz" if use_gzip else "")
+        trace.write(os.path.join(folder, name), **{"format": "torch", **write})
+
+    return handle
+
+
+class Source(Protocol):
+    """Something else that records while a Profiler does, such as another profiler, into the same trace."""
+
+    def start(self, trace: Trace) -> None:
+        """Starts to record."""
+
+    def stop(self, trace: Trace) -> None:
+        """Ends, and adds what it recorded to the trace."""
+
+
+class _Recording:
+    """One trace, and what records into it."""
+
+    def __init__(self, profiler: Profiler, cycle: int) -> None:
+        self.trace = Trace(**profiler._trace_options)
+        self.report: Optional[_gpu.GpuReport] = None
+        # What ends it, the last that was started first.
+        self._ends: list[Callable[[], None]] = []
+        try:
+            self._start(profiler, cycle)
+        except BaseException:
+            self._ends.insert(0, self.trace.close)
+            self.end()
+            raise
+
+    def _start(self, profiler: Profiler, cycle: int) -> None:
+        trace = self.trace
+        gpu = _wanted("gpu", profiler._gpu, cycle)
+        if gpu is not None and profiler.gpu_error is None:
+            try:
+                trace.gpu_start(**gpu)
+                self._ends.append(self._stop_gpu)
+            except GpuError as error:
+                profiler.gpu_error = error
+                warnings.warn(f"the profiler goes on without the GPU: {error}", _gpu.GpuWarning, stacklevel=5)
+        for source in profiler._sources:
+            source.start(trace)
+            self._ends.append(lambda source=source: source.stop(trace))  # type: ignore[misc]
+        sampler = _wanted("sampler", profiler._sampler, cycle)
+        if sampler is not None:
+            made = Sampler(trace, **sampler)
+            made.start()
+            self._ends.append(made.stop)
+        before = _spans.current_trace()
+        _spans.set_current_trace(trace)
+        self._ends.append(lambda: self._bring_back(before))
+
+    def _stop_gpu(self) -> None:
+        self.report = self.trace.gpu_stop()
+
+    def _bring_back(self, before: Optional[Trace]) -> None:
+        # Another one that was set meanwhile stays.
+        if _spans.current_trace() is self.trace:
+            _spans.set_current_trace(before)
+
+    def end(self) -> None:
+        """Ends all, also if a part of it fails."""
+        if self._ends:
+            last = self._ends.pop()
+            try:
+                last()
+            finally:
+                self.end()
+
+
+def _wanted(name: str, given: Switch, cycle: int) -> Optional[dict[str, Any]]:
+    """The arguments for something that may be switched on for a cycle; None if it is off."""
+    if callable(given):
+        given = given(cycle)
+    if isinstance(given, Mapping):
+        return dict(given)
+    if given is True or given is False or given is None:
+        return {} if given else None
+    raise InvalidArgumentError(f"{name}: it must be a bool, a mapping of arguments, or a function of the cycle, not {given!r}")
+
+
+class Profiler:
+    """Records chosen steps of a loop, each cycle of them into a trace of its own.
+
+        with tptrace.Profiler(
+            schedule=tptrace.schedule(wait=1, warmup=1, active=3, repeat=2),
+            on_trace_ready=tptrace.trace_handler("traces"),
+        ) as profiler:
+            for batch in batches:
+                train(batch)
+                profiler.step()
+
+    Names and order of actions are those of `torch.profiler.profile`. While it records (and warms up), its trace is the
+    current one, so that `tptrace.span` and the like land there. Each step becomes a slice `ProfilerStep#N` of the
+    thread that calls `step`. One thread drives a profiler. In a child of a fork it does nothing.
+
+    A cycle that the end of the block cuts short is handed out as it is, also when an exception ends it; a warm-up that is
+    cut short is thrown away.
+
+    Args:
+        schedule: a function that says of a step's number, from 0 on, which ProfilerAction it gets: see `schedule`. Those of
+            PyTorch and of TensorPlay may be given too. Without one all is recorded, into one trace.
+        on_trace_ready: called with each Trace when its last step is over, on the thread that drives the profiler. It may
+            keep the trace; the profiler does not close it. See `trace_handler`. What it raises comes out of `step`, when
+            the next step has begun.
+        gpu: also collect what the GPU does: True, or the arguments of `Trace.gpu_start`, or a function that says either of
+            a cycle's number. If it cannot be collected the profiler goes on without, with a GpuWarning once;
+            `gpu_error` says why.
+        sampler: also sample the stacks of all threads: likewise, with the arguments of `Sampler`.
+        sources: what else records, each as long as the profiler does: see `Source`.
+        trace_options: the arguments of `Trace`, such as record_bytes.
+    """
+
+    def __init__(
+        self,
+        *,
+        schedule: Optional[Callable[[int], Any]] = None,
+        on_trace_ready: Optional[Callable[[Trace], Any]] = None,
+        gpu: Switch = False,
+        sampler: Switch = False,
+        sources: Iterable[Source] = (),
+        **trace_options: Any,
+    ) -> None:
+        for name, function in (("schedule", schedule), ("on_trace_ready", on_trace_ready)):
+            if function is not None and not callable(function):
+                raise InvalidArgumentError(f"{name}: it must be a function, not {function!r}")
+        for name, switch in (("gpu", gpu), ("sampler", sampler)):
+            if not callable(switch):
+                _wanted(name, switch, 0)
+        # What Trace refuses is refused here, not in the middle of the work.
+        Trace(**trace_options).close()
+        self._schedule = schedule or _always
+        self._on_trace_ready = on_trace_ready
+        self._gpu, self._sampler, self._sources = gpu, sampler, tuple(sources)
+        self._trace_options = trace_options
+        self.step_num = 0
+        """The number of the step that runs."""
+        self.cycle = 0
+        """How many traces are ready."""
+        self.current_action = ProfilerAction.NONE
+        """What is done in this step."""
+        self.trace: Optional[Trace] = None
+        """The trace that is recorded, or else the one that was ready last, until the next cycle begins."""
+        self.gpu_report: Optional[_gpu.GpuReport] = None
+        """What the last collection of GPU work came to."""
+        self.gpu_error: Optional[GpuError] = None
+        """Why there is no GPU work."""
+        self._recording: Optional[_Recording] = None
+        self._stepped = schedule is not None
+        self._step_start = 0
+        self._process: Optional[int] = None
+
+    def start(self) -> None:
+        """Begins step 0."""
+        if self._process == os.getpid():
+            raise RuntimeError("this profiler runs already: call stop() first")
+        first = self._action(0)
+        self.step_num = self.cycle = 0
+        self._process = os.getpid()
+        try:
+            self._change(ProfilerAction.NONE, first)
+        except BaseException:
+            self._process = None
+            raise
+        self._begin_step()
+
+    def step(self) -> None:
+        """Says that the next step begins."""
+        if self._process is None:
+            raise RuntimeError("step() of a profiler that does not run: use it in a with block, or call start() first")
+        if self._process != os.getpid():
+            return
+        following = self._action(self.step_num + 1)
+        self._stepped = True
+        self._end_step()
+        self.step_num += 1
+        try:
+            self._change(self.current_action, following)
+        finally:
+            self._begin_step()
+
+    def stop(self) -> None:
+        """Ends the last step, and hands out what was recorded. Of a profiler that does not run nothing."""
+        if self._process != os.getpid():
+            return
+        try:
+            if self._stepped:
+                self._end_step()
+            self._change(self.current_action, None)
+        finally:
+            self._process = None
+
+    def __enter__(self) -> Profiler:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def _action(self, step: int) -> ProfilerAction:
+        given = self._schedule(step)
+        try:
+            return given if isinstance(given, ProfilerAction) else ProfilerAction[given.name]
+        except (AttributeError, KeyError):
+            raise InvalidArgumentError(f"schedule: for step {step} it must answer a ProfilerAction, not {given!r}") from None
+
+    def _begin_step(self) -> None:
+        if self._recording is not None:
+            self._step_start = self._recording.trace._now_ns()
+
+    def _end_step(self) -> None:
+        """The slice of the step. It has given times: spans that are open here may be of more than this step."""
+        if self._recording is not None:
+            trace, number = self._recording.trace, ctypes.c_uint32()
+            c.check(c.lib.tp_name_new(_structs.text("name", f"{STEP_NAME}#{self.step_num}"), c.to_str(""), ctypes.byref(number)))
+            c.fast.tp_span_complete(trace._pointer, number.value, self._step_start, trace._now_ns())
+
+    def _change(self, before: ProfilerAction, after: Optional[ProfilerAction]) -> None:
+        """From one step's action to the next one's, or to the end."""
+        records = (ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE)
+        self.current_action = after or ProfilerAction.NONE
+        if before is after and before is not ProfilerAction.RECORD_AND_SAVE:
+            return
+        if before is ProfilerAction.RECORD and after is ProfilerAction.RECORD_AND_SAVE:
+            return
+        if before is ProfilerAction.RECORD and after is not None:
+            self._warn(f"RECORD is followed by {after.name}: what was recorded is handed out here")
+        if before is ProfilerAction.WARMUP and after is ProfilerAction.NONE:
+            self._warn("WARMUP is followed by NONE: what was recorded is thrown away")
+        try:
+            if before in records:
+                self._hand_out()
+            else:
+                self._throw_away()
+        finally:
+            if after is not None and after is not ProfilerAction.NONE:
+                self._recording = _Recording(self, self.cycle)
+                self.trace = self._recording.trace if after in records else None
+
+    def _warn(self, what: str) -> None:
+        warnings.warn(f"the schedule is odd at step {self.step_num}: {what}", RuntimeWarning, stacklevel=4)
+
+    def _throw_away(self) -> None:
+        recording, self._recording = self._recording, None
+        if recording is not None:
+            try:
+                recording.end()
+            finally:
+                recording.trace.close()
+
+    def _hand_out(self) -> None:
+        recording, self._recording = self._recording, None
+        if recording is not None:
+            try:
+                recording.end()
+            finally:
+                self.gpu_report = recording.report
+                self.cycle += 1
+                if self._on_trace_ready is not None:
+                    self._on_trace_ready(recording.trace)
