@@ -179,6 +179,21 @@ def test_spans_that_are_longer_than_a_step(tmp_path):
     assert not [e for e in events if e["ph"] == "X" and e["dur"] < 0]
 
 
+def test_a_generator_goes_through_all_cycles(tmp_path):
+    """As one that makes batches: each trace has what happened in it."""
+    ready = Ready(tmp_path)
+
+    @tptrace.span("load", queue=1)
+    def batches():
+        yield from range(5)
+
+    schedule = tptrace.schedule(wait=0, warmup=0, active=2)
+    with tptrace.Profiler(schedule=schedule, on_trace_ready=ready) as profiler:
+        for _ in batches():
+            profiler.step()
+    assert [names.count("load") for names in ready.names()] == [2, 2, 2]
+
+
 def test_what_was_the_current_trace_comes_back():
     with tptrace.Trace() as mine:
         tptrace.set_current_trace(mine)

@@ -1,5 +1,6 @@
 """Write and merge GPU and CPU traces that every trace viewer opens."""
 
+from . import integrate
 from ._callbacks import Progress
 from ._dropin import export_chrome_trace
 from ._errors import (
@@ -72,6 +73,7 @@ __all__ = [
     "export_chrome_trace",
     "gpu_info",
     "instant",
+    "integrate",
     "merge_distributed_traces",
     "merge_fragment",
     "merge_join",

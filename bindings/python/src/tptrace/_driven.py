@@ -11,7 +11,7 @@ import contextvars
 import itertools
 import sys
 import types
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import Any, Optional
 
 from . import _library as c
@@ -98,14 +98,18 @@ def mark(pointer: Any, number: Any, args: dict[str, Any]) -> None:
 
 
 @types.coroutine
-def driven(inner: Any, pointer: Any, number: Any, args: dict[str, Any]) -> Generator[Any, Any, Any]:
-    """Runs a coroutine, or a generator, with a slice on the thread for each time that it runs. The first gets `args`."""
+def driven(inner: Any, pointer_now: Callable[[], Any], number: Any, args: dict[str, Any]) -> Generator[Any, Any, Any]:
+    """Runs a coroutine, or a generator, with a slice on the thread for each time that it runs. The first gets `args`.
+
+    `pointer_now`: the trace to record into, asked each time: a generator may live longer than a trace.
+    """
     from ._spans import give_args
 
     begin, end, name = c.fast.tp_span_begin, c.fast.tp_span_end, number.value
     given: Any = None
     thrown: Optional[BaseException] = None
     while True:
+        pointer = pointer_now()
         began = begin(pointer, name) in (0, 5)
         try:
             if began and args:
@@ -122,6 +126,7 @@ def driven(inner: Any, pointer: Any, number: Any, args: dict[str, Any]) -> Gener
         try:
             given = yield got
         except GeneratorExit:
+            pointer = pointer_now()
             began = begin(pointer, name) in (0, 5)
             try:
                 inner.close()

@@ -209,7 +209,7 @@ class Span:
                     made = function(*given, **named)
                     if not hasattr(made, "send"):
                         return await made
-                    return await driven(made, pointer, number, self._args)
+                    return await driven(made, pointer_now, number, self._args)
                 finally:
                     whole.end()
 
@@ -222,10 +222,9 @@ class Span:
                 step = items.asend(None)
                 args = self._args
                 while True:
-                    pointer = pointer_now()
-                    whole = AsyncSpan(pointer, number, 0, True)
+                    whole = AsyncSpan(pointer_now(), number, 0, True)
                     try:
-                        item = await driven(step, pointer, number, args)
+                        item = await driven(step, pointer_now, number, args)
                     except StopAsyncIteration:
                         return
                     finally:
@@ -246,7 +245,7 @@ class Span:
         if inspect.isgeneratorfunction(function):
 
             def timed_pieces(*given: Any, **named: Any) -> Any:
-                return (yield from driven(function(*given, **named), pointer_now(), number, self._args))
+                return (yield from driven(function(*given, **named), pointer_now, number, self._args))
 
             return timed_pieces
 
