@@ -8,8 +8,8 @@ import os
 import socket
 import time
 import warnings
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Optional, Protocol, Union
+from collections.abc import Iterable, Mapping
+from typing import Any, Callable, Optional, Protocol, Union
 
 from . import _gpu, _spans, _structs
 from . import _library as c

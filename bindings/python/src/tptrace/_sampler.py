@@ -152,8 +152,9 @@ class Sampler:
         thread = self._thread
         if thread is not None:
             thread.done.set()
-            # It looks once more at most. Were it to hang, the program should not.
-            thread.join(timeout=10)
+            # It looks once more at most. Were it to hang, the program should not. A destructor may run on it.
+            if thread is not threading.current_thread():
+                thread.join(timeout=10)
 
     def _run(self, done: threading.Event) -> None:
         period = self.period_ms / 1e3
