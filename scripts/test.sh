@@ -49,7 +49,7 @@ step_python() { venv && cd bindings/python && TPTRACE_REQUIRE_TENSORPLAY=1 TPTRA
 step_mypy() { venv && cd bindings/python && "$scratch/venv/bin/mypy" --cache-dir "$scratch/mypy" src/tptrace; }
 step_clients() { bash tests/clients/setup.sh && python3 tests/clients/run.py; }
 step_readme() { venv && cargo build --release --locked && "$scratch/venv/bin/python" tests/readme.py; }
-step_bench() { venv && cargo bench --locked --bench export -- 20000 1 && cargo bench --locked --bench merge -- 5000 1 && cargo bench --locked --bench gpu -- 5000 1 && cargo bench --locked --bench record -- 20000 1 && "$scratch/venv/bin/python" benches/python_export.py --ops 5000 --rounds 1 && "$scratch/venv/bin/python" benches/python_spans.py --spans 5000 --rounds 1; }
+step_bench() { venv && cargo bench --locked --bench export -- 20000 1 && cargo bench --locked --bench merge -- 5000 1 && cargo bench --locked --bench gpu -- 5000 1 && cargo bench --locked --bench record -- 20000 1 && "$scratch/venv/bin/python" benches/python_export.py --ops 5000 --rounds 1 && "$scratch/venv/bin/python" benches/python_spans.py --spans 5000 --rounds 1 && "$scratch/venv/bin/python" benches/python_sampler.py --seconds 0.1 --rounds 1 && "$scratch/venv/bin/python" benches/python_tensorplay.py --steps 20 --rounds 1; }
 
 # On a machine with a GPU, against torch.profiler. Without one it says so, and why. The tests with fake libraries of CUDA's,
 # and with NVIDIA's headers and libraries, are among those of `rust`.

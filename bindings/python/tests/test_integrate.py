@@ -173,7 +173,7 @@ def test_its_own_sampler_is_taken_over(tmp_path):
 def test_the_example(tmp_path):
     done = subprocess.run([sys.executable, EXAMPLE, tmp_path], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
-    own, *cycles = sorted(tmp_path.iterdir(), key=lambda path: path.name != "tensorplay.json.gz")
+    own, *cycles = sorted(tmp_path.iterdir(), key=lambda path: (path.name != "tensorplay.json.gz", path.name))
     assert len(cycles) == 2
     for path, steps in zip(cycles, ({2, 3, 4}, {7, 8, 9})):
         document = load(path)

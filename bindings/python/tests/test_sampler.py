@@ -219,6 +219,23 @@ def test_it_goes_on_while_a_trace_is_written(tmp_path):
     assert b"python_function" in b"".join(pieces)
 
 
+def test_a_write_has_all_that_was_taken(tmp_path):
+    """Also what is not yet enough to be handed over, and while it runs."""
+    with tptrace.Trace() as trace, tptrace.Sampler(trace, 1) as sampler:
+        wait_for(sampler)
+        before = sampler.counts().samples
+        assert before < tptrace._sampler._BATCH
+        document = written(trace, tmp_path)
+        assert len(samples(document)) >= before
+        assert trace.counts().samples >= before
+        trace.write_to(bytearray().extend)
+        # More than are handed over at a time.
+        while sampler.counts().samples < 2 * tptrace._sampler._BATCH:
+            time.sleep(0.001)
+        sampler.stop()
+        assert trace.counts().samples == sampler.counts().samples
+
+
 def test_what_fails_in_it_comes_out_of_stop(monkeypatch):
     with tptrace.Trace() as trace:
         sampler = tptrace.Sampler(trace, 1)

@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 import warnings
+import weakref
 from types import CodeType, FrameType
 from typing import Any, NamedTuple, Optional
 
@@ -24,6 +25,8 @@ _MOST_MS = 86_400_000.0
 _REST = 9
 # Texts of so many code objects are kept. Programs that make code as they run would fill the memory otherwise.
 _MOST_CODES = 20_000
+# Stacks that are given to the trace at a time.
+_BATCH = 256
 
 
 class SamplerCounts(NamedTuple):
@@ -32,7 +35,7 @@ class SamplerCounts(NamedTuple):
     ticks: int
     """Times that it looked."""
     samples: int
-    """Stacks that it gave to the trace."""
+    """Stacks that it took for the trace."""
     dropped: int
     """Stacks beyond `max_samples`."""
     cut: int
@@ -102,8 +105,11 @@ class Sampler:
         self._thread: Optional[_Thread] = None
         self._ticks = self._samples = self._dropped = self._cut = 0
         self._error: Optional[BaseException] = None
-        # By the address of a code object: itself, so that the address stays its own, and the text of each place in it.
-        self._codes: dict[int, tuple[CodeType, dict[int, str]]] = {}
+        # By the address of a code object, which is held so that the address stays its own: the text of each place in it.
+        self._codes: dict[int, dict[int, str]] = {}
+        self._held: list[CodeType] = []
+        self._pending: list[tuple[int, int, list[str]]] = []
+        self._pending_lock = threading.RLock()
         self._named: dict[int, str] = {}
         self._unknown: set[int] = set()
 
@@ -114,6 +120,9 @@ class Sampler:
                 self._error = None
                 self._begin()
                 _forks.running.add(self)
+                _forks.every.add(self)
+                others = tuple(known for known in self._trace._samplers if known() not in (None, self))
+                self._trace._samplers = (*others, weakref.ref(self))
 
     def stop(self) -> None:
         """Ends the sampling, and waits for the sampler's thread. Of a sampler that does not run nothing.
@@ -171,6 +180,7 @@ class Sampler:
         except BaseException as error:
             self._error = error
         try:
+            self._flush()
             self._tell()
         except ClosedError:
             pass
@@ -209,29 +219,47 @@ class Sampler:
             del rows[room:]
             if first:
                 self._tell()
-        self._trace.add_samples(rows)
         self._samples += len(rows)
+        with self._pending_lock:
+            self._pending += rows
+        if len(self._pending) >= _BATCH:
+            self._flush()
 
     def _chain(self, frame: Optional[FrameType]) -> list[str]:
         chain: list[str] = []
-        codes = self._codes
+        append, codes, left = chain.append, self._codes, self._max_depth
         while frame is not None:
-            if len(chain) == self._max_depth:
+            if left == 0:
                 self._cut += 1
                 break
-            code = frame.f_code
-            known = codes.get(id(code))
-            if known is None:
-                if len(codes) >= _MOST_CODES:
-                    codes.clear()
-                known = codes[id(code)] = (code, {})
-            at = frame.f_lasti
-            text = known[1].get(at)
-            if text is None:
-                text = known[1][at] = f"{code.co_filename}:{frame.f_lineno or code.co_firstlineno} ({code.co_name})"
-            chain.append(text)
+            left -= 1
+            try:
+                append(codes[id(frame.f_code)][frame.f_lasti])
+            except KeyError:
+                append(self._text(frame))
             frame = frame.f_back
         return chain
+
+    def _text(self, frame: FrameType) -> str:
+        """The text of a place that was not seen before."""
+        code, codes = frame.f_code, self._codes
+        known = codes.get(id(code))
+        if known is None:
+            if len(codes) >= _MOST_CODES:
+                codes.clear()
+                self._held.clear()
+            known = codes[id(code)] = {}
+            self._held.append(code)
+        text = known[frame.f_lasti] = f"{code.co_filename}:{frame.f_lineno or code.co_firstlineno} ({code.co_name})"
+        return text
+
+    def _flush(self) -> None:
+        """Gives what was taken to the trace. Many at a time take a part of the time of each by itself."""
+        # Of two at a time the second waits, so that a write after it has all. A signal handler may interrupt one.
+        with self._pending_lock:
+            pending, self._pending = self._pending, []
+            if pending:
+                self._trace.add_samples(pending)
 
     def _tell(self) -> None:
         """In the document, what was taken and what was not."""
@@ -256,6 +284,7 @@ class _Forks:
     def __init__(self) -> None:
         self.lock = threading.RLock()
         self.running: set[Sampler] = set()
+        self.every: weakref.WeakSet[Sampler] = weakref.WeakSet()
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(before=self.before, after_in_parent=self.in_parent, after_in_child=self.in_child)
         atexit.register(self.at_exit)
@@ -278,6 +307,8 @@ class _Forks:
         for sampler in self.running:
             sampler._thread = None
         self.running = set()
+        for sampler in self.every:
+            sampler._pending, sampler._pending_lock = [], threading.RLock()
 
     def at_exit(self) -> None:
         with self.lock:

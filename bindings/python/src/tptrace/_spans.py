@@ -122,13 +122,10 @@ class Span:
         return _Current.trace
 
     def __enter__(self) -> Span:
-        trace = self._target()
+        trace = _Current.trace
         pointer = None if trace is None else trace._pointer
-        if _frame(1).f_code.co_flags & SUSPENDABLE:
-            nests = suspendable(_frame(1))
-            if nests is not None:
-                self._enter_async(pointer, id(_frame(1)), nests)
-                return self
+        if _frame(1).f_code.co_flags & SUSPENDABLE and self._enter_suspendable(pointer, _frame(1)):
+            return self
         # A span that was dropped for want of room (5) has an end all the same.
         if pointer is not None and _begin(pointer, self._number) in (0, 5):
             self._pointer = pointer
@@ -157,6 +154,12 @@ class Span:
         if not self._exit_async(id(_frame(1))) and self._open:
             self._open.pop().end()
         return Ready(None)
+
+    def _enter_suspendable(self, pointer: Any, frame: Any) -> bool:
+        nests = suspendable(frame)
+        if nests is not None:
+            self._enter_async(pointer, id(frame), nests)
+        return nests is not None
 
     def _enter_async(self, pointer: Any, key: int, nests: bool) -> None:
         mark(pointer, self._number, self._args)
@@ -276,6 +279,19 @@ class SpanOf(Span):
 
     def _target(self) -> Any:
         return self._trace
+
+    def __enter__(self) -> Span:
+        # As above, without one more call.
+        pointer = self._trace._pointer
+        if _frame(1).f_code.co_flags & SUSPENDABLE and self._enter_suspendable(pointer, _frame(1)):
+            return self
+        if pointer is not None and _begin(pointer, self._number) in (0, 5):
+            self._pointer = pointer
+            if self._args:
+                give_args(pointer, self._args)
+        else:
+            self._pointer = None
+        return self
 
 
 span = Span

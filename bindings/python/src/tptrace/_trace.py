@@ -8,6 +8,7 @@ import os
 import threading
 import time
 import warnings
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, BinaryIO, NamedTuple, Optional, Union
@@ -90,6 +91,8 @@ class Trace:
         self._lock = threading.Condition()
         self._users = 0
         self._named: set[int] = set()
+        # Those that were started: they hold back the last stacks until they are asked for.
+        self._samplers: tuple[weakref.ref[Any], ...] = ()
         self._closing = False
         options = c.TraceOptions(clock=_structs.choose(_structs.CLOCKS, "clock", clock))
         options.record_bytes = _structs.number("record_bytes", record_bytes, "uint64")
@@ -192,6 +195,13 @@ class Trace:
         if number not in self._named:
             with self._using() as handle:
                 c.lib.tp_trace_set_thread_name(handle, number, c.to_str(name))
+
+    def _take_samples(self) -> None:
+        """What samplers hold."""
+        for known in self._samplers:
+            sampler = known()
+            if sampler is not None:
+                sampler._flush()
 
     def _name_threads(self, handle: int) -> None:
         """Python's names of its threads, which the system does not know, for those that live and have no other."""
@@ -508,6 +518,7 @@ class Trace:
 
     def counts(self) -> Counts:
         """What was stored, dropped and repaired so far."""
+        self._take_samples()
         made = c.Counts()
         with self._using() as handle:
             c.check(c.lib.tp_trace_counts(handle, made))
@@ -543,6 +554,7 @@ class Trace:
         """
         watched = Watched(progress)
         options = _write_options(format, compression, level, threads, fsync, separate_overlaps, trace_name, watched)
+        self._take_samples()
         with self._using() as handle:
             self._name_threads(handle)
             watched.finish(c.lib.tp_trace_write(handle, c.path_str(path), options))
@@ -564,6 +576,7 @@ class Trace:
         take: Callable[[bytes], Any] = target.write if hasattr(target, "write") else target
         watched = Watched(progress)
         options = _write_options(format, compression, level, threads, False, separate_overlaps, trace_name, watched)
+        self._take_samples()
 
         def put(piece: Any, size: int, _: Any) -> int:
             try:
