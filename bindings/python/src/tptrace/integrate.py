@@ -58,7 +58,8 @@ def tensorplay() -> Replacement:
 
     Call it once at the start, before or after TensorPlay is imported; calling it again does nothing. Its
     `profile.export_chrome_trace`, `tensorboard_trace_handler` and `merge_distributed_traces` then give the documents
-    that docs/formats.md describes, in less time.
+    that docs/formats.md describes, in less time. What modules other than TensorPlay's have imported by name before
+    stays as it is.
 
     Raises ImportError without TensorPlay, and UnsupportedError for one whose exporter has changed.
     """
