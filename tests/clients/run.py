@@ -251,6 +251,40 @@ def selected(folder: pathlib.Path, inputs: list[pathlib.Path], whole: Any) -> No
         check(f"{what}: something is left out", seen["slices"]["total"] < whole["slices"]["total"], seen["slices"])
 
 
+ROWS = """SELECT s.track_id AS track, t.name AS row, s.name AS name, s.depth AS depth FROM slice s
+    JOIN track t ON t.id = s.track_id WHERE s.category = 'user_annotation' AND t.id NOT IN (SELECT id FROM thread_track)
+    ORDER BY s.track_id, s.ts, s.depth"""
+THREADS = """SELECT s.name AS name, p.name AS parent FROM slice s JOIN thread_track t ON t.id = s.track_id
+    LEFT JOIN slice p ON p.id = s.parent_id WHERE s.category = 'user_annotation' ORDER BY s.ts"""
+
+
+def recorded(folder: pathlib.Path) -> None:
+    """Async code, a schedule and a sampler in Python."""
+    library = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"), "release", "libtptrace.so")
+    python = {**os.environ, "TPTRACE_LIBRARY": str(library), "PYTHONPATH": str(ROOT / "bindings" / "python" / "src")}
+    script = ROOT / "examples" / "python" / "async_steps.py"
+    run = subprocess.run([sys.executable, script, folder], env=python, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    check("the example runs", run.returncode == 0, run.stderr)
+    paths = sorted(folder.iterdir())
+    check("each cycle made a trace", len(paths) == 2, paths)
+    for path, steps in zip(paths, (["2", "3"], ["6", "7"])):
+        status, seen = reader("perfetto.mjs", path, "--sql", ROWS, "--sql", THREADS)
+        check("Perfetto imports it with no error", status == 0, seen.get("problems") or seen.get("error"))
+        rows, threads = (answer["rows"] for answer in seen["sql"])
+        nested = {name: {r["depth"] for r in rows if r["name"] == name} for name in ("request", "fetch", "answer")}
+        check("what a request awaits is nested in its row", nested == {"request": {0}, "fetch": {1}, "answer": {1}}, nested)
+        tracks = [[r["name"] for r in rows if r["track"] == track] for track in {r["track"] for r in rows}]
+        whole = all(names == ["request", "fetch", "answer"] * (len(names) // 3) for names in tracks)
+        check("requests do not share a row while they overlap", whole and len(rows) == 2 * 4 * 3, tracks)
+        inside = {name: {r["parent"] for r in threads if r["name"] == name} for name in ("request", "fetch", "decode", "load")}
+        step = {f"ProfilerStep#{number}" for number in steps}
+        check("on the thread all nest in the code that ran them", inside["fetch"] == inside["decode"] == {"request"}, inside)
+        check("and in their steps", inside["request"] == inside["load"] == step, inside)
+        check("stacks were sampled", seen["categories"].get("python_function", 0) > 0, seen["categories"])
+        status, seen = reader("tensorboard.py", path)
+        check("TensorBoard's plugin lists the steps", status == 0 and seen["steps"] == steps, seen)
+
+
 def merge(*arguments: Any) -> Any:
     """Runs `tptrace merge`."""
     command = ["cargo", "run", "--quiet", "--release", "--locked", "--bin", "tptrace", "--", "merge"]
@@ -284,6 +318,8 @@ def main() -> int:
         collected(pathlib.Path(scratch, "collected"))
         example("odd", pathlib.Path(scratch, "odd"))
         odd(pathlib.Path(scratch, "odd"))
+        with section("recorded in Python"):
+            recorded(pathlib.Path(scratch, "recorded"))
     print(f"clients: {passed} passed, {failed} failed, {skipped} skipped")
     return 1 if failed else 0
 
