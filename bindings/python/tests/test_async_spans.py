@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import _thread
 import asyncio
 import contextlib
 import gc
 import inspect
+import itertools
 import threading
 import weakref
 
@@ -309,6 +311,19 @@ def test_one_object_in_many_tasks_and_threads(tmp_path):
     assert nests(events)
     assert sum(len(row) for row in rows(events).values()) == 3 * 4 * 10
     assert len(slices(events, "shared")) == 6
+
+
+def test_calls_from_c_without_a_frame(tmp_path):
+    """Threads on which nothing of Python's runs but the span's own functions."""
+    with tptrace.Trace() as trace:
+        for enter, leave in (("__enter__", "__exit__"), ("__aenter__", "__aexit__")):
+            made, ended = trace.span(enter), threading.Event()
+            calls = [map(getattr(type(made), name), [made]) for name in (enter, leave)]
+            _thread.start_new_thread(list, (itertools.chain(*calls, map(threading.Event.set, [ended])),))
+            assert ended.wait(30)
+        events = written(trace, tmp_path)
+    assert [e["name"] for e in slices(events)] == ["__enter__"]
+    assert [row[0][0] for row in rows(events).values()] == ["__aenter__"]
 
 
 def test_methods_and_what_cannot_be_decorated(tmp_path):

@@ -89,6 +89,14 @@ _end: Any = c.undeclared("tp_span_end")
 _frame: Any = sys._getframe
 
 
+def _key(depth: int) -> int:
+    """What tells the frame of a `with` block, seen from a caller `depth` calls inside it; 0 if there is none."""
+    try:
+        return id(_frame(depth + 1))
+    except ValueError:
+        return 0
+
+
 class Span:
     """A span as a context manager and as a decorator: of functions, async functions, generators and async generators.
 
@@ -124,8 +132,11 @@ class Span:
     def __enter__(self) -> Span:
         trace = _Current.trace
         pointer = None if trace is None else trace._pointer
-        if _frame(1).f_code.co_flags & SUSPENDABLE and self._enter_suspendable(pointer, _frame(1)):
-            return self
+        try:
+            if _frame(1).f_code.co_flags & SUSPENDABLE and self._enter_suspendable(pointer, _frame(1)):
+                return self
+        except ValueError:
+            pass  # Called from C, on a thread without a frame.
         # A span that was dropped for want of room (5) has an end all the same.
         if pointer is not None and _begin(pointer, self._number) in (0, 5):
             self._pointer = pointer
@@ -136,7 +147,7 @@ class Span:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._open and self._exit_async(id(_frame(1))):
+        if self._open and self._exit_async(_key(1)):
             return
         pointer = self._pointer
         if pointer is not None:
@@ -144,14 +155,18 @@ class Span:
 
     def __aenter__(self) -> Ready:
         trace = self._target()
-        frame = _frame(1)
-        nests = bool(frame.f_code.co_flags & CO_COROUTINE) and frame.f_globals.get("__name__") != "contextlib"
-        self._enter_async(None if trace is None else trace._pointer, id(frame), nests)
+        try:
+            frame = _frame(1)
+            nests = bool(frame.f_code.co_flags & CO_COROUTINE) and frame.f_globals.get("__name__") != "contextlib"
+            key = id(frame)
+        except ValueError:
+            nests, key = False, 0
+        self._enter_async(None if trace is None else trace._pointer, key, nests)
         return Ready(self)
 
     def __aexit__(self, *_: object) -> Ready:
         # An AsyncExitStack enters and leaves in different frames.
-        if not self._exit_async(id(_frame(1))) and self._open:
+        if not self._exit_async(_key(1)) and self._open:
             self._open.pop().end()
         return Ready(None)
 
@@ -283,8 +298,11 @@ class SpanOf(Span):
     def __enter__(self) -> Span:
         # As above, without one more call.
         pointer = self._trace._pointer
-        if _frame(1).f_code.co_flags & SUSPENDABLE and self._enter_suspendable(pointer, _frame(1)):
-            return self
+        try:
+            if _frame(1).f_code.co_flags & SUSPENDABLE and self._enter_suspendable(pointer, _frame(1)):
+                return self
+        except ValueError:
+            pass
         if pointer is not None and _begin(pointer, self._number) in (0, 5):
             self._pointer = pointer
             if self._args:
