@@ -11,7 +11,7 @@ exec </dev/null
 root=$PWD
 scratch=$root/target/test
 export CARGO_TERM_COLOR=never PIP_DISABLE_PIP_VERSION_CHECK=1
-unset RANK TP_RANK WORLD_SIZE TP_WORLD_SIZE TPTRACE_LIBRARY
+unset RANK TP_RANK WORLD_SIZE TP_WORLD_SIZE TPTRACE_LIBRARY PYTHONPATH TP_PROFILER_SAMPLE_MS
 target=$(rustc -vV | sed -n 's/^host: //p')
 sanitized() { # sanitized NAME CARGO-ARGUMENT...
   local name=$1 flags="-Zsanitizer=$1 -Cunsafe-allow-abi-mismatch=sanitizer"
