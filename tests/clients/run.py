@@ -285,12 +285,40 @@ def recorded(folder: pathlib.Path) -> None:
         check("TensorBoard's plugin lists the steps", status == 0 and seen["steps"] == steps, seen)
 
 
+DEPTHS = """SELECT s.name, s.depth, t.name AS thread, COUNT(*) AS count FROM slice s JOIN thread_track k ON s.track_id = k.id
+    JOIN thread t USING (utid) WHERE s.category IN ('train', 'io', 'cpu_op', 'user_annotation') GROUP BY 1, 2, 3 ORDER BY 3, 2"""
+
+
+def recovered(folder: pathlib.Path) -> None:
+    """What a program had recorded when it was aborted."""
+    folder.mkdir()
+    journal, path = folder / "journal", folder / "recovered.json.gz"
+    crash = [*RUN, "--example", "crash", "--", str(journal)]
+    run = subprocess.run(crash, cwd=ROOT, capture_output=True, stdin=subprocess.DEVNULL)
+    check("the program is aborted", run.returncode != 0 and journal.exists(), run.returncode)
+    run = command("recover", journal, "-o", path)
+    check("its journal is recovered", run.returncode == 0 and "unfinished" in run.stderr, run.stderr)
+    perfetto(path, "recovered")
+    _, seen = reader("perfetto.mjs", path, "--sql", DEPTHS)
+    rows = {(row["thread"], row["name"], row["depth"]): row["count"] for row in seen["sql"][0]["rows"]}
+    expected = {(thread, "epoch", 0) for thread in ("loader", "trainer")} | {("loader", "load", 1), ("trainer", "step", 1)}
+    expected |= {(thread, "aten::mm", 2) for thread in ("loader", "trainer")}
+    check("spans are nested on their threads", rows.keys() == expected, rows)
+    check("two threads were in the middle of something", document(path)["tptrace"]["recovered"]["unfinished"] >= 4)
+    check("a second of it is there", all(rows[key] > 100 for key in expected if key[2] > 0), rows)
+
+
+RUN = ["cargo", "run", "--quiet", "--release", "--locked"]
+
+
+def command(*arguments: Any) -> Any:
+    """Runs `tptrace`."""
+    run = [*RUN, "--bin", "tptrace", "--", *map(str, arguments)]
+    return subprocess.run(run, cwd=ROOT, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+
+
 def merge(*arguments: Any) -> Any:
-    """Runs `tptrace merge`."""
-    command = ["cargo", "run", "--quiet", "--release", "--locked", "--bin", "tptrace", "--", "merge"]
-    return subprocess.run(
-        [*command, *map(str, arguments)], cwd=ROOT, capture_output=True, text=True, stdin=subprocess.DEVNULL
-    )
+    return command("merge", *arguments)
 
 
 def example(name: str, folder: pathlib.Path, *arguments: str) -> None:
@@ -318,6 +346,8 @@ def main() -> int:
         collected(pathlib.Path(scratch, "collected"))
         example("odd", pathlib.Path(scratch, "odd"))
         odd(pathlib.Path(scratch, "odd"))
+        with section("recovered"):
+            recovered(pathlib.Path(scratch, "crash"))
         with section("recorded in Python"):
             recorded(pathlib.Path(scratch, "recorded"))
     print(f"clients: {passed} passed, {failed} failed, {skipped} skipped")

@@ -5,9 +5,11 @@
 //! Every round runs all contestants one after the other; medians in nanoseconds for one span, begin and end.
 
 use std::hint::black_box;
+use std::sync::Arc;
 use std::time::Instant;
 
 use tptrace::record::{Full, Name, now_ticks};
+use tptrace::tracing::TraceLayer;
 use tptrace::{Trace, TraceOptions};
 use tracing_subscriber::prelude::*;
 
@@ -42,6 +44,15 @@ fn fastrace_spans(count: usize) {
     }
 }
 
+fn perfetto_recorder_spans(count: usize) {
+    for _ in 0..count.div_ceil(1000) {
+        for _ in 0..1000 {
+            perfetto_recorder::scope!("span");
+        }
+        black_box(perfetto_recorder::ThreadTraceData::take_current_thread());
+    }
+}
+
 fn puffin_spans(count: usize) {
     for _ in 0..count.div_ceil(1000) {
         for _ in 0..1000 {
@@ -67,15 +78,22 @@ fn main() {
     let numbers: Vec<usize> = std::env::args().filter_map(|argument| argument.parse().ok()).collect();
     let spans = numbers.first().copied().unwrap_or(1_000_000);
     let rounds = numbers.get(1).copied().unwrap_or(5);
-    let trace =
-        Trace::new(&TraceOptions { record_bytes: 64 << 20, record_full: Full::KeepRecent, ..TraceOptions::default() });
+    let options = TraceOptions { record_bytes: 64 << 20, record_full: Full::KeepRecent, ..TraceOptions::default() };
+    let trace = Trace::new(&options);
     let name = Name::new("span", "").expect("interned");
     let _tracy = tracy_client::Client::start();
     fastrace::set_reporter(Nowhere, fastrace::collector::Config::default());
     puffin::set_scopes_on(true);
     let (chrome, _guard) = tracing_chrome::ChromeLayerBuilder::new().writer(std::io::sink()).build();
-    tracing_subscriber::registry().with(chrome).init();
+    let chrome = tracing::Dispatch::new(tracing_subscriber::registry().with(chrome));
+    let layered = Arc::new(Trace::new(&options));
+    let layer = tracing::Dispatch::new(tracing_subscriber::registry().with(TraceLayer::new(&layered)));
+    perfetto_recorder::start().expect("started");
 
+    let through = |dispatch: &tracing::Dispatch| -> Box<dyn Fn(usize)> {
+        let dispatch = dispatch.clone();
+        Box::new(move |count| tracing::dispatcher::with_default(&dispatch, || tracing_spans(count)))
+    };
     type Contest<'a> = (&'static str, usize, Box<dyn Fn(usize) + 'a>);
     let contests: Vec<Contest<'_>> = vec![
         ("two readings and a store of 64 bytes", spans, Box::new(limit)),
@@ -83,7 +101,9 @@ fn main() {
         ("fastrace, local span", spans, Box::new(fastrace_spans)),
         ("tracy-client, kept for a viewer", spans, Box::new(tracy_spans)),
         ("puffin", spans, Box::new(puffin_spans)),
-        ("tracing-chrome, to nowhere", spans / 10, Box::new(tracing_spans)),
+        ("perfetto-recorder", spans, Box::new(perfetto_recorder_spans)),
+        ("tptrace's layer for tracing", spans / 10, through(&layer)),
+        ("tracing-chrome, to nowhere", spans / 10, through(&chrome)),
     ];
     let mut all = vec![Vec::new(); contests.len()];
     for _ in 0..rounds {
