@@ -49,6 +49,11 @@ step_python() { venv && cd bindings/python && TPTRACE_REQUIRE_TENSORPLAY=1 TPTRA
 step_mypy() { venv && cd bindings/python && "$scratch/venv/bin/mypy" --cache-dir "$scratch/mypy" src/tptrace; }
 step_clients() { bash tests/clients/setup.sh && python3 tests/clients/run.py; }
 step_readme() { venv && cargo build --release --locked && "$scratch/venv/bin/python" tests/readme.py; }
+# What is installed, used as its users do. CMake comes from the registry, and pkg-config where the machine has none.
+step_package() {
+  venv && "$scratch/venv/bin/pip" -q install cmake && { command -v pkg-config >/dev/null || "$scratch/venv/bin/pip" -q install pkgconf; } &&
+    PATH="$scratch/venv/bin:$PATH" python3 tests/package/run.py "$scratch/package"
+}
 step_bench() { venv && cargo bench --locked --bench export -- 20000 1 && cargo bench --locked --bench merge -- 5000 1 && cargo bench --locked --bench gpu -- 5000 1 && cargo bench --locked --bench record -- 20000 1 && "$scratch/venv/bin/python" benches/python_export.py --ops 5000 --rounds 1 && "$scratch/venv/bin/python" benches/python_spans.py --spans 5000 --rounds 1; }
 
 # On a machine with a GPU, against torch.profiler. Without one it says so, and why. The tests with fake libraries of CUDA's,
@@ -58,7 +63,7 @@ step_gpu() {
     "$scratch/venv/bin/python" tests/gpu/run.py
 }
 
-steps="fmt clippy rust docs tsan asan python mypy clients readme bench gpu"
+steps="fmt clippy rust docs tsan asan python mypy clients readme package bench gpu"
 [ "${1:-}" = list ] && { echo "$steps"; exit; }
 mkdir -p "$scratch"
 # A wheel of before would hide what changed.
@@ -82,7 +87,7 @@ for step in ${*:-$steps}; do
   if (set -e; "step_$step") >"$scratch/$step.log" 2>&1; then
     passed+=("$step")
     echo "   passed in $((SECONDS - start)) s"
-    grep -hE '^test result: |^clients: |^gpu: |^skipped: |^[0-9]+ passed|^readme: |^Success: ' "$scratch/$step.log" | sed 's/^/   /'
+    grep -hE '^test result: |^clients: |^gpu: |^skipped: |^[0-9]+ passed|^readme: |^package: |^dependencies: |^Success: ' "$scratch/$step.log" | sed 's/^/   /'
   else
     failed+=("$step")
     echo "   FAILED in $((SECONDS - start)) s, from $scratch/$step.log:"

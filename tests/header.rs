@@ -27,6 +27,36 @@ fn the_version_of_the_header_is_the_crate_s() {
     ] {
         assert!(header.contains(&format!("#define TP_VERSION_{part} {number}\n")), "cbindgen.toml: TP_VERSION_{part}");
     }
+    let cmake = include_str!("../bindings/cmake/tptraceConfigVersion.cmake");
+    let line = concat!("set(PACKAGE_VERSION \"", env!("CARGO_PKG_VERSION"), "\")\n");
+    assert!(cmake.contains(line), "bindings/cmake/tptraceConfigVersion.cmake: PACKAGE_VERSION");
+}
+
+/// What a version had, every later one has: members at their offsets, and symbols. Sizes of structs may grow.
+#[test]
+fn what_was_released_is_still_there() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/abi");
+    let read =
+        |path: &Path| std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let mut versions = 0;
+    for entry in std::fs::read_dir(&root).expect("tests/abi") {
+        let released = entry.expect("an entry").path();
+        if !released.is_dir() {
+            continue;
+        }
+        versions += 1;
+        for list in ["layout.txt", "symbols.txt"] {
+            let now = read(&root.join(list));
+            let now: std::collections::HashSet<&str> = now.lines().collect();
+            let before = read(&released.join(list));
+            for line in before.lines().filter(|line| list == "symbols.txt" || line.split(' ').count() == 3) {
+                // The package's and the tests' own promise nothing.
+                let private = line.starts_with("tp_py_") || line.starts_with("tp_test_");
+                assert!(private || now.contains(line), "{line:?} of {} is gone from {list}", released.display());
+            }
+        }
+    }
+    assert!(versions > 0);
 }
 
 /// A function that the header declares.
