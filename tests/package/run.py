@@ -37,6 +37,17 @@ LIBRARY = {
     "share/cmake/tptrace/tptraceConfigVersion.cmake",
 }
 
+COMMAND = {
+    "bin/tptrace",
+    "share/man/man1/tptrace.1",
+    "share/man/man1/tptrace-merge.1",
+    "share/man/man1/tptrace-gpu.1",
+    "share/man/man1/tptrace-demo.1",
+    "share/bash-completion/completions/tptrace",
+    "share/zsh/site-functions/_tptrace",
+    "share/fish/vendor_completions.d/tptrace.fish",
+}
+
 
 def run(*command: object, **environment: str) -> str:
     """The output of a command that succeeds."""
@@ -143,6 +154,20 @@ def main() -> int:
     with_cmake(scratch, usr, ("tptrace",))
     said = run("pkg-config", "--variable=libdir", "tptrace", PKG_CONFIG_PATH=str(usr / "lib/x86_64-linux-gnu/pkgconfig")).strip()
     assert pathlib.Path(said).resolve() == (usr / "lib/x86_64-linux-gnu").resolve(), said
+
+    # All of it, where make would put it.
+    run("sh", ROOT / "scripts/install.sh", "--prefix", scratch / "all", "--strip")
+    everything = tree(scratch / "all")
+    # A page for each subcommand, and one for each of theirs.
+    pages = {path for path in everything if path.startswith("share/man/man1/tptrace-")}
+    assert everything == LIBRARY | COMMAND | pages, everything ^ (LIBRARY | COMMAND)
+    assert run(scratch / "all/bin/tptrace", "--version") == f"tptrace {VERSION}\n"
+    completes = 'source "$0"; COMP_WORDS=(tptrace merge --min); COMP_CWORD=2; _tptrace tptrace --min merge; echo "${COMPREPLY[*]}"'
+    assert run("bash", "-c", completes, scratch / "all/share/bash-completion/completions/tptrace").split() == ["--min-duration"]
+    for kind in ("libtptrace.so", "libtptrace.a"):
+        size = (scratch / "all/lib" / kind).stat().st_size
+        print(f"package: {kind}: {size:,} bytes without what debuggers read")
+    with_pkg_config(scratch, scratch / "all")
     shutil.rmtree(scratch / "stage")
     return 0
 
