@@ -25,7 +25,7 @@ venv() { # a fresh environment with the wheel that is built here
   [ -x "$scratch/venv/bin/tested" ] && return
   rm -rf "$scratch/venv" "$scratch/wheel" && python3 -m venv "$scratch/venv" &&
     "$scratch/venv/bin/pip" -q wheel --no-deps -w "$scratch/wheel" ./bindings/python &&
-    ls "$scratch"/wheel/tptrace-*-py3-none-*.whl >/dev/null &&
+    ls "$scratch"/wheel/tptrace-*-py3-none-manylinux_*.whl >/dev/null &&
     "$scratch/venv/bin/pip" -q install "$scratch"/wheel/*.whl pytest numpy mypy distributed tensorplay==1.0.0 &&
     printf '#!/bin/sh\n' >"$scratch/venv/bin/tested" && chmod +x "$scratch/venv/bin/tested"
 }
@@ -49,6 +49,13 @@ step_python() { venv && cd bindings/python && TPTRACE_REQUIRE_TENSORPLAY=1 TPTRA
 step_mypy() { venv && cd bindings/python && "$scratch/venv/bin/mypy" --cache-dir "$scratch/mypy" src/tptrace; }
 step_clients() { bash tests/clients/setup.sh && python3 tests/clients/run.py; }
 step_readme() { venv && cargo build --release --locked && "$scratch/venv/bin/python" tests/readme.py; }
+# What is installed, used as its users do. CMake comes from the registry, and pkg-config where the machine has none.
+step_package() {
+  venv && "$scratch/venv/bin/pip" -q install cmake auditwheel build && { command -v pkg-config >/dev/null || "$scratch/venv/bin/pip" -q install pkgconf; } &&
+    PATH="$scratch/venv/bin:$PATH" python3 tests/package/run.py "$scratch/package" &&
+    "$scratch/venv/bin/python" tests/package/wheel.py "$scratch"/wheel/*.whl "$scratch/wheels"
+}
+step_dependencies() { python3 scripts/dependencies.py; }
 step_bench() { venv && cargo bench --locked --bench export -- 20000 1 && cargo bench --locked --bench merge -- 5000 1 && cargo bench --locked --bench gpu -- 5000 1 && cargo bench --locked --bench record -- 20000 1 && "$scratch/venv/bin/python" benches/python_export.py --ops 5000 --rounds 1 && "$scratch/venv/bin/python" benches/python_spans.py --spans 5000 --rounds 1 && "$scratch/venv/bin/python" benches/python_sampler.py --seconds 0.1 --rounds 1 && "$scratch/venv/bin/python" benches/python_tensorplay.py --steps 20 --rounds 1; }
 
 # On a machine with a GPU, against torch.profiler. Without one it says so, and why. The tests with fake libraries of CUDA's,
@@ -58,7 +65,7 @@ step_gpu() {
     "$scratch/venv/bin/python" tests/gpu/run.py
 }
 
-steps="fmt clippy rust docs tsan asan python mypy clients readme bench gpu"
+steps="fmt clippy dependencies rust docs tsan asan python mypy clients readme package bench gpu"
 [ "${1:-}" = list ] && { echo "$steps"; exit; }
 mkdir -p "$scratch"
 # A wheel of before would hide what changed.
@@ -82,7 +89,7 @@ for step in ${*:-$steps}; do
   if (set -e; "step_$step") >"$scratch/$step.log" 2>&1; then
     passed+=("$step")
     echo "   passed in $((SECONDS - start)) s"
-    grep -hE '^test result: |^clients: |^gpu: |^skipped: |^[0-9]+ passed|^readme: |^Success: ' "$scratch/$step.log" | sed 's/^/   /'
+    grep -hE '^test result: |^clients: |^gpu: |^skipped: |^[0-9]+ passed|^readme: |^package: |^dependencies: |^Success: ' "$scratch/$step.log" | sed 's/^/   /'
   else
     failed+=("$step")
     echo "   FAILED in $((SECONDS - start)) s, from $scratch/$step.log:"

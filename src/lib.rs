@@ -14,6 +14,9 @@
 #![deny(unsafe_code)]
 
 pub mod capi;
+#[cfg(feature = "cli")]
+#[doc(hidden)]
+pub mod command;
 mod error;
 mod export;
 pub mod gpu;

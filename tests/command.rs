@@ -123,3 +123,70 @@ fn killed_in_the_middle_it_leaves_the_old_file() {
         assert_eq!(names, ["big.json", "out.json", "r0.json", "r1.json"]);
     }
 }
+
+#[test]
+fn the_demo_leaves_traces_that_merge() {
+    let folder = scratch();
+    let done = tptrace(folder.path(), &["demo", "-o", "a run", "--ranks", "3"]);
+    assert!(done.status.success(), "{}", words(&done.stderr));
+    let said = words(&done.stdout);
+    assert!(said.contains("tptrace merge 'a run'/rank*.json.gz"), "{said}");
+    assert!(!said.contains('\u{1b}'), "colours, and no terminal");
+    let files: Vec<&str> = said.lines().take_while(|line| !line.is_empty()).collect();
+    assert_eq!(files.len(), 3, "{said}");
+    let merged = tptrace(folder.path(), &[&["merge", "-o", "all.json"], &files[..]].concat());
+    assert!(merged.status.success(), "{}", words(&merged.stderr));
+    let all = parsed(&fs::read(folder.path().join("all.json")).expect("merged"));
+    assert_eq!(all["distributedInfo"]["merged_ranks"], serde_json::json!([0, 1, 2]));
+    let kernels =
+        all["traceEvents"].as_array().expect("events").iter().filter(|event| event["cat"] == "kernel").count();
+    assert_eq!(kernels, 3 * 4 * 18);
+
+    // Traces that are there stay, unless it is said.
+    fs::write(folder.path().join("a run/rank1.pt.trace.json.gz"), "mine").expect("written");
+    let refused = tptrace(folder.path(), &["demo", "-o", "a run"]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(words(&refused.stderr).contains("a run/rank0.pt.trace.json.gz"), "{}", words(&refused.stderr));
+    assert_eq!(fs::read(folder.path().join("a run/rank1.pt.trace.json.gz")).expect("a file"), b"mine");
+    assert!(tptrace(folder.path(), &["demo", "-o", "a run", "--force"]).status.success());
+    assert_eq!(tptrace(folder.path(), &["demo", "--ranks", "0"]).status.code(), Some(2));
+    assert_eq!(tptrace(folder.path(), &["demo", "-o", "r0.json/x"]).status.code(), Some(1));
+}
+
+#[test]
+fn shells_and_the_manual_know_every_option() {
+    let folder = scratch();
+    let help = words(&tptrace(folder.path(), &["merge", "--help"]).stdout);
+    let options: Vec<&str> = help
+        .split_whitespace()
+        .filter(|word| word.starts_with("--") && word.len() > 2)
+        .map(|word| word.trim_end_matches([',', '.', ')']))
+        .collect();
+    assert!(options.len() > 15, "{help}");
+    for shell in ["bash", "zsh", "fish"] {
+        let done = tptrace(folder.path(), &["completions", shell]);
+        assert!(done.status.success(), "{}", words(&done.stderr));
+        let script = words(&done.stdout);
+        for option in &options {
+            let name = if shell == "fish" { option.trim_start_matches('-') } else { option };
+            assert!(script.contains(name), "{shell} does not know {option}");
+        }
+    }
+    assert_eq!(tptrace(folder.path(), &["completions", "dos"]).status.code(), Some(2));
+    assert!(tptrace(folder.path(), &["man"]).stdout.starts_with(b".ie"));
+    assert!(tptrace(folder.path(), &["man", "pages/man1"]).status.success());
+    let page = fs::read_to_string(folder.path().join("pages/man1/tptrace-merge.1")).expect("a page");
+    for option in options {
+        assert!(page.contains(&option.replace('-', "\\-")), "the manual does not know {option}");
+    }
+    let mut names: Vec<String> = fs::read_dir(folder.path().join("pages/man1"))
+        .expect("pages")
+        .map(|entry| entry.expect("an entry").file_name().into_string().expect("UTF-8"))
+        .collect();
+    names.sort();
+    assert!(
+        names.contains(&"tptrace.1".to_owned()) && !names.iter().any(|name| name.contains("completions")),
+        "{names:?}"
+    );
+    assert!(!help.contains("completions"), "hidden");
+}

@@ -27,6 +27,53 @@ fn the_version_of_the_header_is_the_crate_s() {
     ] {
         assert!(header.contains(&format!("#define TP_VERSION_{part} {number}\n")), "cbindgen.toml: TP_VERSION_{part}");
     }
+    let cmake = include_str!("../bindings/cmake/tptraceConfigVersion.cmake");
+    let line = concat!("set(PACKAGE_VERSION \"", env!("CARGO_PKG_VERSION"), "\")\n");
+    assert!(cmake.contains(line), "bindings/cmake/tptraceConfigVersion.cmake: PACKAGE_VERSION");
+}
+
+/// Every function and every number of the header, one a line.
+fn declarations() -> String {
+    let header = include_str!("../include/tracer.h");
+    let mut lines: Vec<String> =
+        functions(header).iter().map(|one| format!("{} {}({})", one.result.trim(), one.name, one.parameters)).collect();
+    let numbers = header.lines().filter_map(|line| line.strip_prefix("#define TP_")).filter(|line| {
+        let value = line.split(' ').nth(1).unwrap_or_default();
+        !line.starts_with("VERSION_") && value.trim_start_matches(['(', '-']).starts_with(|c: char| c.is_ascii_digit())
+    });
+    lines.extend(numbers.map(|line| format!("TP_{line}")));
+    lines.join("\n") + "\n"
+}
+
+/// What a version had, every later one has: members at their offsets, symbols, functions, numbers. Structs may grow.
+#[test]
+fn what_was_released_is_still_there() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/abi");
+    let read =
+        |path: &Path| std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let mut versions = 0;
+    for entry in std::fs::read_dir(&root).expect("tests/abi") {
+        let released = entry.expect("an entry").path();
+        if !released.is_dir() {
+            continue;
+        }
+        versions += 1;
+        let declared = released.join("declarations.txt");
+        if std::env::var_os("TP_BLESS").is_some() && !declared.exists() {
+            std::fs::write(&declared, declarations()).expect("written");
+        }
+        for list in ["layout.txt", "symbols.txt", "declarations.txt"] {
+            let now = if list == "declarations.txt" { declarations() } else { read(&root.join(list)) };
+            let now: std::collections::HashSet<&str> = now.lines().collect();
+            let before = read(&released.join(list));
+            for line in before.lines().filter(|line| list != "layout.txt" || line.split(' ').count() == 3) {
+                // The package's and the tests' own promise nothing.
+                let private = line.starts_with("tp_py_") || line.starts_with("tp_test_");
+                assert!(private || now.contains(line), "{line:?} of {} is gone or has changed", released.display());
+            }
+        }
+    }
+    assert!(versions > 0);
 }
 
 /// A function that the header declares.

@@ -9,6 +9,8 @@
 
 mod api;
 mod batch;
+#[cfg(feature = "embedded-command")]
+pub mod command;
 mod events;
 mod relay;
 mod value;

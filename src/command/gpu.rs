@@ -1,16 +1,15 @@
 //! `tptrace gpu`
 
 use std::path::PathBuf;
-use std::process::ExitCode;
 
+use crate::gpu::{GpuLibraries, GpuState, info};
 use clap::Args;
-use tptrace::gpu::{GpuLibraries, GpuState, info};
 
 /// Tells whether GPU work can be collected on this machine, and if not, why and what to do.
 ///
 /// Ends with 0 if it can, and with 1 if not.
 #[derive(Debug, Args)]
-pub(crate) struct Arguments {
+pub(super) struct Arguments {
     /// One JSON object.
     #[arg(long)]
     json: bool,
@@ -28,9 +27,9 @@ pub(crate) struct Arguments {
     search: Vec<PathBuf>,
 }
 
-pub(crate) fn run(arguments: Arguments) -> ExitCode {
+pub(super) fn run(arguments: Arguments) -> u8 {
     let Arguments { json, libcuda, libcudart, libcupti, search } = arguments;
     let found = info(&GpuLibraries { libcuda, libcudart, libcupti, search_paths: search });
     println!("{}", if json { found.to_json() } else { found.to_text() });
-    if found.state == GpuState::Ready { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    u8::from(found.state != GpuState::Ready)
 }

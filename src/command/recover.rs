@@ -3,10 +3,10 @@
 use std::io;
 use std::path::PathBuf;
 
+use crate::journal;
+use crate::output::{Compression, Target, WriteOptions};
+use crate::{Error, ExportOptions, Format};
 use clap::{Args, ValueEnum};
-use tptrace::journal;
-use tptrace::output::{Compression, Target, WriteOptions};
-use tptrace::{Error, ExportOptions, Format};
 
 /// Makes the trace that a journal tells of: what a process had recorded before it was killed or crashed.
 ///

@@ -3,19 +3,19 @@
 use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 
-use crate::units;
+use super::units;
+use crate::Error;
+use crate::merge::{Alignment, Input, MergeOptions, MergeReport, Selection, merge};
+use crate::output::{Compression, Progress, Target, WriteOptions};
 use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
-use tptrace::Error;
-use tptrace::merge::{Alignment, Input, MergeOptions, MergeReport, Selection, merge};
-use tptrace::output::{Compression, Progress, Target, WriteOptions};
 
 /// Merges trace files, one for each rank, into one.
 ///
 /// The ranks' processes, lanes and flows are kept apart, processes are named and sorted by rank, and timestamps are moved
 /// onto one clock where the files say how. Memory stays small however large the files are.
 #[derive(Debug, Args)]
-pub(crate) struct Arguments {
+pub(super) struct Arguments {
     /// Trace files, JSON or gzip, told apart by their bytes; `-` is standard input.
     #[arg(required = true)]
     inputs: Vec<PathBuf>,
@@ -85,7 +85,7 @@ enum Align {
     Off,
 }
 
-pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
+pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     let count = arguments.inputs.len();
     let inputs: Vec<Input> = arguments
         .inputs

@@ -12,7 +12,7 @@ fn split(text: &str) -> Result<(f64, &str), String> {
 }
 
 /// Nanoseconds of a time such as `1.5s`, `20ms`, `7us` or `100ns`.
-pub(crate) fn time(text: &str) -> Result<i64, String> {
+pub(super) fn time(text: &str) -> Result<i64, String> {
     let (number, unit) = split(text)?;
     let scale = match unit {
         "s" => 1e9,
@@ -27,12 +27,12 @@ pub(crate) fn time(text: &str) -> Result<i64, String> {
 }
 
 /// The same, where only lengths make sense.
-pub(crate) fn duration(text: &str) -> Result<u64, String> {
+pub(super) fn duration(text: &str) -> Result<u64, String> {
     u64::try_from(time(text)?).map_err(|_| format!("{text:?} is negative"))
 }
 
 /// `FROM..TO`; either may be missing.
-pub(crate) fn window(text: &str) -> Result<(i64, i64), String> {
+pub(super) fn window(text: &str) -> Result<(i64, i64), String> {
     let Some((from, to)) = text.split_once("..") else {
         return Err(format!("{text:?} is no window: write FROM..TO, as in 100ms..1.5s"));
     };
@@ -41,7 +41,7 @@ pub(crate) fn window(text: &str) -> Result<(i64, i64), String> {
 }
 
 /// Bytes of a size such as `500MB`, `2GiB` or `4096`.
-pub(crate) fn size(text: &str) -> Result<u64, String> {
+pub(super) fn size(text: &str) -> Result<u64, String> {
     let (number, unit) = split(text)?;
     let scale = match unit.to_ascii_lowercase().as_str() {
         "" | "b" => 1.0,
@@ -58,7 +58,7 @@ pub(crate) fn size(text: &str) -> Result<u64, String> {
 }
 
 /// One rank, or `FIRST-LAST`.
-pub(crate) fn ranks(text: &str) -> Result<Vec<i64>, String> {
+pub(super) fn ranks(text: &str) -> Result<Vec<i64>, String> {
     let number = |text: &str| text.trim().parse::<i64>().map_err(|_| format!("{text:?} is no rank"));
     match text.get(1..).and_then(|rest| rest.find('-')) {
         Some(at) => {

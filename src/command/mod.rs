@@ -1,0 +1,62 @@
+//! The command `tptrace`, which the program of that name and the Python package both run.
+//!
+//! No part of the crate's API: anything here may change with any version.
+
+pub mod demo;
+mod gpu;
+mod merge;
+mod pages;
+mod recover;
+mod units;
+
+use std::ffi::OsString;
+
+use clap::{Parser, Subcommand};
+
+/// Works on GPU and CPU traces that every trace viewer opens.
+#[derive(Debug, Parser)]
+#[command(name = "tptrace", version, arg_required_else_help = true)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Merge(merge::Arguments),
+    Recover(recover::Arguments),
+    Gpu(gpu::Arguments),
+    Demo(demo::Arguments),
+    #[command(hide = true)]
+    Completions(pages::Completions),
+    #[command(hide = true)]
+    Man(pages::Man),
+}
+
+/// Runs the command and answers its exit status: 0, 1 if it failed, 2 if its arguments, the first of which is its name,
+/// cannot be used.
+pub fn main(arguments: impl IntoIterator<Item = OsString>) -> u8 {
+    let arguments = match Arguments::try_parse_from(arguments) {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            // Help and versions go to the standard output, and end with 0. A closed one is nobody's concern.
+            let _ = error.print();
+            return error.exit_code().try_into().unwrap_or(2);
+        }
+    };
+    let result = match arguments.command {
+        Command::Merge(arguments) => merge::run(arguments),
+        Command::Recover(arguments) => recover::run(arguments),
+        Command::Gpu(arguments) => return gpu::run(arguments),
+        Command::Demo(arguments) => demo::run(&arguments),
+        Command::Completions(arguments) => pages::completions(&arguments),
+        Command::Man(arguments) => pages::man(&arguments),
+    };
+    match result {
+        Ok(()) => 0,
+        Err(error) => {
+            eprintln!("tptrace: {error}");
+            1
+        }
+    }
+}
