@@ -14,13 +14,16 @@
 #![deny(unsafe_code)]
 
 pub mod capi;
+pub mod check;
 mod error;
 mod export;
 pub mod gpu;
 pub mod merge;
 mod model;
 pub mod output;
+mod read;
 pub mod record;
+pub mod summary;
 mod sync;
 mod trace;
 

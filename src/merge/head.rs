@@ -1,9 +1,9 @@
 //! What stands around the merged events.
 
-use super::document::Member;
-use super::json::quote;
 use super::lanes::{default_sort, sort_index};
 use super::plan::{Part, Plan};
+use crate::read::document::Member;
+use crate::read::json::quote;
 
 /// The end of the document.
 pub(super) const END: &[u8] = b"\n]}\n";

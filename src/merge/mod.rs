@@ -6,38 +6,30 @@
 #![forbid(unsafe_code)]
 
 mod blocks;
-mod bounds;
 mod clock;
-mod cutter;
-mod document;
-mod event;
 mod head;
 mod ids;
-mod json;
 mod lanes;
 mod options;
 mod order;
 mod plan;
 mod pyint;
-mod reader;
-mod repair;
 mod report;
 mod rewrite;
 mod select;
-mod simd;
 mod size;
 pub mod split;
 mod survey;
-mod walk;
 
-pub use options::{Alignment, Input, Limits, MergeOptions, Selection};
+pub use crate::read::{Input, Limits};
+pub use options::{Alignment, MergeOptions, Selection};
 pub use report::{InputReport, MergeReport};
 pub use select::CutCounts;
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::output::{self, OnProgress, Progress, Target, Written};
+use crate::read::document::Depth;
 use blocks::Blocks;
-use document::Depth;
 use plan::Plan;
 use rewrite::Rewriter;
 
@@ -107,13 +99,4 @@ fn once(plan: &mut Plan<'_>, target: Target<'_>, progress: &mut Option<OnProgres
             move |job, out: &mut Vec<u8>| rewriter.job(job, out)
         },
     )
-}
-
-/// An internal error that names the input.
-fn changed(path: &std::path::Path) -> Error {
-    Error::Malformed {
-        path: path.into(),
-        offset: 0,
-        what: "it changed while it was read; is it still being written?".into(),
-    }
 }

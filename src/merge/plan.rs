@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::clock::{self, Aligned};
-use super::document::Shape;
 use super::ids::Ids;
 use super::lanes::{self, Block, Lanes};
 use super::options::{Alignment, MergeOptions};
@@ -15,6 +14,9 @@ use super::select::{CutCounts, Selected};
 use super::survey::Surveyed;
 use crate::error::{Error, Result};
 use crate::output::Written;
+use crate::read::cutter::Subject;
+use crate::read::document::{Document, Shape};
+use crate::read::reader::Stored;
 use crate::sync::{Mutex, lock};
 
 /// Sentences about damage that are kept for one input.
@@ -49,6 +51,7 @@ struct Tally {
     repaired: AtomicU64,
     lost: AtomicU64,
     damage: Mutex<Vec<String>>,
+    guessed_wrong: AtomicBool,
 }
 
 impl<'a> Part<'a> {
@@ -64,13 +67,26 @@ impl<'a> Part<'a> {
         self.tally.repaired.fetch_add(repaired, Ordering::Relaxed);
         self.tally.lost.fetch_add(lost, Ordering::Relaxed);
     }
+}
 
-    /// Notes damage that salvage passed by.
-    pub(super) fn damaged(&self, what: String) {
+impl Subject for Part<'_> {
+    fn stored(&self) -> &Stored {
+        self.input.stored
+    }
+
+    fn document(&self) -> &Document {
+        &self.input.document
+    }
+
+    fn damaged(&self, what: String) {
         let mut damage = lock(&self.tally.damage);
         if damage.len() < MAX_DAMAGE && !damage.contains(&what) {
             damage.push(what);
         }
+    }
+
+    fn guessed_wrong(&self) {
+        self.tally.guessed_wrong.store(true, Ordering::Relaxed);
     }
 }
 
@@ -93,7 +109,6 @@ pub(super) struct Plan<'a> {
     pub(super) selected: Option<Selected>,
     /// What the document says of that.
     pub(super) note: Option<String>,
-    guessed_wrong: AtomicBool,
     /// Inputs read to their end.
     read: AtomicU64,
 }
@@ -179,7 +194,6 @@ impl<'a> Plan<'a> {
             count,
             selected: None,
             note: None,
-            guessed_wrong: AtomicBool::new(false),
             read: AtomicU64::new(0),
         })
     }
@@ -199,7 +213,6 @@ impl<'a> Plan<'a> {
             count,
             selected: None,
             note: None,
-            guessed_wrong: AtomicBool::new(false),
             read: AtomicU64::new(0),
         }
     }
@@ -221,13 +234,9 @@ impl<'a> Plan<'a> {
         self.read.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Notes that the end of an input was guessed wrongly.
-    pub(super) fn note_wrong_guess(&self) {
-        self.guessed_wrong.store(true, Ordering::Relaxed);
-    }
-
+    /// Whether the end of an input was guessed wrongly.
     pub(super) fn guessed_wrong(&self) -> bool {
-        self.guessed_wrong.load(Ordering::Relaxed)
+        self.parts.iter().chain(&self.others).any(|part| part.tally.guessed_wrong.load(Ordering::Relaxed))
     }
 
     /// What became of one input.

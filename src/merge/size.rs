@@ -1,8 +1,8 @@
 //! How many bytes an event takes in the merged document, before it is rewritten.
 
-use super::clock::shift_ts;
-use super::event::Event;
 use super::plan::{Part, Plan};
+use crate::read::event::Event;
+use crate::read::time::shift_ts;
 
 /// The longest number of a rank and what stands around it in a process name, and the longest sort index.
 const RANK: u64 = 32;

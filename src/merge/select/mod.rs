@@ -8,7 +8,6 @@ mod flows;
 mod mark;
 mod pairs;
 mod rules;
-mod sorter;
 mod watch;
 
 pub use rules::CutCounts;

@@ -1,16 +1,14 @@
 //! Which events are wanted, judged one by one.
 
-use std::hash::BuildHasher;
-
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use regex_lite::Regex;
 
-use super::super::event::Event;
-use super::super::json;
 use super::super::options::Selection;
 use super::budget::Floor;
 use crate::error::{Error, Result};
+use crate::read::event::Event;
+use crate::read::json;
 
 /// Names whose verdict is remembered by one pass.
 const MAX_MEMO: usize = 1 << 16;
@@ -173,16 +171,4 @@ fn remembered(memo: &mut HashMap<Box<[u8]>, bool, FixedState>, raw: &[u8], judge
         memo.insert(raw.into(), verdict);
     }
     verdict
-}
-
-/// A number for some bytes, so likely its own that two never meet in one input.
-#[inline]
-pub(super) fn fingerprint(parts: &[&[u8]]) -> u64 {
-    use std::hash::Hasher;
-    let mut hasher = foldhash::quality::FixedState::with_seed(7).build_hasher();
-    for part in parts {
-        hasher.write(part);
-        hasher.write_u8(0xff);
-    }
-    hasher.finish()
 }

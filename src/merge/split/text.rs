@@ -2,17 +2,18 @@
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-use super::super::document::{Document, Shape};
 use super::super::ids::Ids;
 use super::super::lanes::Block;
-use super::super::options::{Limits, MergeOptions, Selection};
+use super::super::options::{MergeOptions, Selection};
 use super::super::plan::{Fate, Plan};
-use super::super::reader::Stored;
 use super::super::report::{InputReport, MergeReport};
 use super::super::select::CutCounts;
 use super::super::survey::Surveyed;
 use crate::error::{Error, Result};
 use crate::output::Written;
+use crate::read::Limits;
+use crate::read::document::{Document, Shape};
+use crate::read::reader::Stored;
 
 /// Texts of other versions are refused.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
