@@ -1,8 +1,11 @@
-//! The command: `tptrace merge`, `tptrace gpu`.
+//! The command: `tptrace merge`, `tptrace summary`, `tptrace check`, `tptrace gpu`.
 #![forbid(unsafe_code)]
 
+mod check;
 mod gpu;
 mod merge;
+mod summary;
+mod terminal;
 mod units;
 
 use std::process::ExitCode;
@@ -20,6 +23,8 @@ struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     Merge(merge::Arguments),
+    Summary(summary::Arguments),
+    Check(check::Arguments),
     Gpu(gpu::Arguments),
 }
 
@@ -27,14 +32,13 @@ fn main() -> ExitCode {
     // Ends with 2 and a message if the arguments cannot be used.
     let arguments = Arguments::parse();
     let result = match arguments.command {
-        Command::Merge(arguments) => merge::run(arguments),
+        Command::Merge(arguments) => merge::run(arguments).map(|()| ExitCode::SUCCESS),
+        Command::Summary(arguments) => summary::run(arguments),
+        Command::Check(arguments) => check::run(arguments),
         Command::Gpu(arguments) => return gpu::run(arguments),
     };
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("tptrace: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    result.unwrap_or_else(|error| {
+        eprintln!("tptrace: {error}");
+        ExitCode::FAILURE
+    })
 }
