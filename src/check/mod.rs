@@ -156,8 +156,10 @@ struct Lanes<'n> {
 impl Visit for Lanes<'_> {
     fn slice(&mut self, _at: &At, _duration: i64, _own: i64) {}
 
-    fn crossing(&mut self, at: &At) {
+    fn crossing(&mut self, at: &At) -> bool {
         self.notes.at(self.document, Code::Crossing, at.offset);
+        // What crosses only this one is drawn.
+        false
     }
 
     fn no_begin(&mut self, at: &At) {
@@ -214,8 +216,8 @@ fn surroundings(index: usize, one: &Opened, end: &Finished, events: u64, torch: 
                 notes.whole(index, Code::RankLate, None);
             }
         }
-        // Merged documents are of many ranks.
-        Some(raw) if raw.windows(14).any(|text| text == b"\"merged_ranks\"") => {}
+        // Merged documents are of many ranks, and on one clock already or never.
+        Some(raw) if raw.windows(14).any(|text| text == b"\"merged_ranks\"") => return,
         _ => notes.whole(index, Code::NoRank, None),
     }
     let tail = |key: &str| end.tail.iter().any(|(known, _)| known == key);

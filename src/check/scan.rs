@@ -179,7 +179,10 @@ impl<'s> Scanner<'s> {
             return Ok(());
         }
         let ts = time(bytes, event.ts, Code::NoTs, &mut note);
-        place(bytes, event, &mut note);
+        // Instants of the whole trace have no lane, and say so with an empty one.
+        if !matches!(phase, b'i' | b'I' | b'R') {
+            place(bytes, event, &mut note);
+        }
         match phase {
             b'X' => {
                 let duration = time(bytes, event.dur, Code::NoDur, &mut note);
@@ -346,5 +349,6 @@ pub(super) fn code_of_text(what: &str) -> Code {
         (json::What::End.text(), Code::Truncated),
     ];
     let found = all.into_iter().find(|(text, _)| what.ends_with(text)).map(|(_, code)| code);
-    found.unwrap_or(if what.contains("gzip") { Code::Gzip } else { Code::BadJson })
+    let gzip = ["the gzip data end", "damaged gzip", "not gzip follows"].iter().any(|text| what.contains(text));
+    found.unwrap_or(if gzip { Code::Gzip } else { Code::BadJson })
 }

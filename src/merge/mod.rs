@@ -26,7 +26,7 @@ pub use options::{Alignment, MergeOptions, Selection};
 pub use report::{InputReport, MergeReport};
 pub use select::CutCounts;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::output::{self, OnProgress, Progress, Target, Written};
 use crate::read::document::Depth;
 use blocks::Blocks;
@@ -64,6 +64,38 @@ pub fn merge(
         match once(&mut plan, again, &mut progress) {
             Ok(written) => return Ok(plan.report(written)),
             // The end of an input was not where it seemed to be: look for it in all of the input.
+            Err(_) if plan.guessed_wrong() && depth == Depth::Guess => depth = Depth::Full,
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Cuts one document: writes what `options.selection` leaves of it, and changes nothing of that. All metadata stay; they
+/// stand before the events, with a note of what was selected. Its ranks are those of its processes, if it is a merged
+/// one. Options of clocks and of the name of the trace do not count.
+///
+/// # Errors
+/// As [`merge`].
+pub fn cut(
+    input: Input,
+    mut target: Target<'_>,
+    options: &MergeOptions,
+    mut progress: Option<OnProgress<'_>>,
+) -> Result<MergeReport> {
+    let options = MergeOptions { verbatim: true, alignment: Alignment::Auto, ..options.clone() };
+    let stored = survey::store(vec![input])?;
+    let mut depth = if matches!(target, Target::File(_)) { Depth::Guess } else { Depth::Full };
+    loop {
+        let Some(surveyed) = survey::survey(&stored, depth, &options)?.pop() else {
+            return Err(Error::Internal("the document was not surveyed".into()));
+        };
+        let mut plan = Plan::in_place(surveyed, String::new(), &options);
+        let again = match &mut target {
+            Target::File(path) => Target::File(path),
+            Target::Writer(writer) => Target::Writer(&mut **writer),
+        };
+        match once(&mut plan, again, &mut progress) {
+            Ok(written) => return Ok(plan.report(written)),
             Err(_) if plan.guessed_wrong() && depth == Depth::Guess => depth = Depth::Full,
             Err(error) => return Err(error),
         }

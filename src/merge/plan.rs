@@ -109,6 +109,8 @@ pub(super) struct Plan<'a> {
     pub(super) selected: Option<Selected>,
     /// What the document says of that.
     pub(super) note: Option<String>,
+    /// One document is cut: what stays of it stays as it is.
+    pub(super) in_place: bool,
     /// Inputs read to their end.
     read: AtomicU64,
 }
@@ -194,8 +196,17 @@ impl<'a> Plan<'a> {
             count,
             selected: None,
             note: None,
+            in_place: false,
             read: AtomicU64::new(0),
         })
+    }
+
+    /// A plan that cuts one document, and changes nothing of what stays. Its ranks are those of its processes.
+    pub(super) fn in_place(input: Surveyed<'a>, trace_name: String, options: &'a MergeOptions) -> Self {
+        let block = Block { base: 0, size: 0 };
+        let fate =
+            Fate { rank: input.rank.unwrap_or(0), place: 0, offset: 0, ids: Ids { position: 0, count: 1 }, block };
+        Self { trace_name, in_place: true, ..Self::of_part(Part::new(input, fate), 1, options) }
     }
 
     /// A plan of one part of a merge that was planned elsewhere.
@@ -213,6 +224,7 @@ impl<'a> Plan<'a> {
             count,
             selected: None,
             note: None,
+            in_place: false,
             read: AtomicU64::new(0),
         }
     }

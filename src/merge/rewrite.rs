@@ -135,7 +135,9 @@ impl<'p, 'a> Rewriter<'p, 'a> {
         out.extend_from_slice(if follows { b",\n" } else { b"" });
         let mut edits = Edits::default();
         self.texts.clear();
-        if self.plan.options.verbatim {
+        if self.plan.in_place {
+            // Nothing changes.
+        } else if self.plan.options.verbatim {
             self.verbatim(part, bytes, event, &mut edits);
         } else {
             self.edit(part, bytes, event, ticket, &mut edits)?;

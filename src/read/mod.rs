@@ -14,6 +14,7 @@ pub(crate) mod json;
 pub(crate) mod names;
 pub(crate) mod nest;
 pub(crate) mod pieces;
+pub(crate) mod ranks;
 pub(crate) mod reader;
 pub(crate) mod repair;
 mod simd;

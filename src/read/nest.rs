@@ -136,8 +136,9 @@ impl Shards {
 pub(crate) trait Visit {
     /// A slice has ended. `own`: its duration without that of its children.
     fn slice(&mut self, at: &At, duration: i64, own: i64);
-    /// A slice crosses the one around it: it ends later.
-    fn crossing(&mut self, _at: &At) {}
+    /// A slice crosses the one around it: it ends later. Answers whether it stays on the lane, or is dropped as Perfetto
+    /// drops it.
+    fn crossing(&mut self, at: &At) -> bool;
     /// An end without a begin.
     fn no_begin(&mut self, _at: &At) {}
     /// A begin without an end.
@@ -241,8 +242,9 @@ impl Stack {
         let top = self.open.len().wrapping_sub(1);
         if let Some(around) = self.open.last()
             && end > around.end
+            && !visit.crossing(&at)
         {
-            visit.crossing(&at);
+            return;
         }
         self.cover(top, at.ts, end);
         if duration > 0 && self.room(at.ts, visit) {

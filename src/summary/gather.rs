@@ -127,7 +127,8 @@ impl<'s> Gatherer<'s> {
     fn slice(&mut self, document: usize, offset: u64, bytes: &[u8], event: &Event) -> Result<()> {
         let (name, flags) = self.names.name(bytes, event);
         if flags & MEMORY != 0 {
-            return self.memory(document, offset, bytes, event);
+            // TensorPlay's are slices of a nanosecond.
+            self.memory(document, offset, bytes, event)?;
         }
         let duration = time(bytes, event.dur).filter(|&duration| duration >= 0);
         let (Some(ts), Some(duration)) = (time(bytes, event.ts), duration) else {

@@ -44,6 +44,9 @@ pub(super) fn step(name: &Name) -> Option<u64> {
     (name.category != "gpu_user_annotation").then(|| digits[..end].parse().ok())?
 }
 
+/// The name of allocations.
+pub(super) const MEMORY_NAME: &str = "[memory]";
+
 /// What a thread remembers of a name.
 pub(super) const GPU: u8 = 1;
 pub(super) const MEMORY: u8 = 2;
@@ -51,7 +54,7 @@ pub(super) const MEMORY: u8 = 2;
 pub(super) fn flags(name: &Name) -> u8 {
     if kind(&name.category) == NameKind::Gpu {
         GPU
-    } else if name.name == "[memory]" {
+    } else if name.name == MEMORY_NAME {
         MEMORY
     } else {
         0

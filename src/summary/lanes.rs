@@ -87,8 +87,9 @@ impl Visit for Tally<'_> {
         }
     }
 
-    fn crossing(&mut self, _at: &At) {
+    fn crossing(&mut self, _at: &At) -> bool {
         self.crossing += 1;
+        true
     }
 
     fn no_begin(&mut self, _at: &At) {

@@ -10,7 +10,6 @@ mod gather;
 mod gpu;
 mod kinds;
 mod lanes;
-mod ranks;
 mod report;
 mod text;
 
@@ -30,13 +29,13 @@ use crate::error::Result;
 use crate::read::names::{LaneKey, Name, OTHER, ProcessKey, Shared};
 use crate::read::nest::{Merged, word_time};
 use crate::read::pieces::{Finished, Opened, read_all, threads};
+use crate::read::ranks::Ranks;
 use crate::read::walk::walk;
 use crate::read::{Input, Limits};
 use crate::sync::{Mutex, lock};
 use gather::{Done, Gathered, Gatherer};
 use gpu::Window;
 use lanes::Tally;
-use ranks::Ranks;
 
 /// Bytes in which records are sorted, of all threads together.
 const SORT_BYTES: usize = 96 << 20;
@@ -219,9 +218,10 @@ impl<'d> Writer<'d> {
     }
 
     fn names(&self, tally: &Tally<'_>, out: &mut Summary) {
-        for (number, stat) in (0..).zip(&tally.names) {
-            if stat.count > 0 {
-                let Name { category, name } = self.name(number);
+        for (number, stat) in (0..).zip(&tally.names).filter(|(_, stat)| stat.count > 0) {
+            let Name { category, name } = self.name(number);
+            // What they say is in the table of memory.
+            if name != kinds::MEMORY_NAME {
                 out.names.push(NameSummary {
                     kind: kinds::kind(&category),
                     name,

@@ -54,7 +54,7 @@ pub struct EventCounts {
     pub counters: u64,
     /// Ends of flows: `s`, `t`, `f`.
     pub flow_ends: u64,
-    /// `[memory]` events.
+    /// `[memory]` events, which are among the slices or instants too.
     pub memory: u64,
     /// Names and order of processes and threads: `M`.
     pub metadata: u64,
@@ -170,7 +170,7 @@ pub struct NameSummary {
     pub total_ns: u64,
     /// Of that, what is not within slices that they enclose on their lane.
     pub self_ns: u64,
-    /// The shortest and the longest.
+    /// The shortest.
     pub min_ns: u64,
     /// The longest.
     pub max_ns: u64,
@@ -213,7 +213,7 @@ pub struct MemorySummary {
     pub rank: i64,
     /// As the events name it: `cpu`, `cuda:0`.
     pub device: String,
-    /// Events that allocate, and that free.
+    /// Events that allocate.
     pub allocations: u64,
     /// Events that free.
     pub frees: u64,

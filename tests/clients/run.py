@@ -251,9 +251,68 @@ def selected(folder: pathlib.Path, inputs: list[pathlib.Path], whole: Any) -> No
         check(f"{what}: something is left out", seen["slices"]["total"] < whole["slices"]["total"], seen["slices"])
 
 
+# Slices by name, as the summary has them: the children of a slice are those that Perfetto nests in it.
+BY_NAME = """WITH kids AS (SELECT parent_id, sum(dur) AS dur FROM slice GROUP BY 1)
+    SELECT ifnull(category, '') AS category, s.name AS name, count(*) AS count, sum(s.dur) AS total_ns,
+        sum(s.dur - ifnull(kids.dur, 0)) AS self_ns, min(s.dur) AS min_ns, max(s.dur) AS max_ns
+    FROM slice s LEFT JOIN kids ON kids.parent_id = s.id GROUP BY 1, 2"""
+
+
+def same_names(path: pathlib.Path, summary: Any, what: str) -> None:
+    """Counts and times of each name, as Perfetto's engine has them."""
+    keys = ("count", "total_ns", "self_ns", "min_ns", "max_ns")
+    rows = reader("perfetto.mjs", path, "--sql", BY_NAME)[1]["sql"][0]["rows"]
+    theirs = {(row["category"], row["name"]): [int(row[key]) for key in keys] for row in rows}
+    ours = {(row["category"], row["name"]): [row[key] for key in keys] for row in summary["names"]}
+    differ = {name: (row, theirs.get(name)) for name, row in ours.items() if theirs.get(name) != row}
+    check(f"{what}: Perfetto has the same numbers of each name", ours and not differ, list(differ.items())[:4])
+
+
+def same_gpu(ranks: list[Any], seen: Any, what: str) -> None:
+    """Where the GPU's time goes, as HTA has it (in us)."""
+    theirs = {row["rank"]: row for row in seen["temporal_breakdown"]}
+    overlap = {row["rank"]: row["comp_comm_overlap_pctg"] for row in seen["comm_comp_overlap"]}
+    for rank in ranks:
+        gpu, row = rank["gpu"], theirs[rank["rank"]]
+        ours = [
+            gpu["idle_ns"],
+            gpu["compute_ns"],
+            gpu["busy_ns"] - gpu["compute_ns"],
+            rank["gpu_span_ns"],
+        ]
+        names = ("idle_time(us)", "compute_time(us)", "non_compute_time(us)", "kernel_time(us)")
+        check(f"{what}: HTA has the same times", all(abs(a / 1000 - row[n]) < 0.01 for a, n in zip(ours, names)), (ours, row))
+        if gpu["communication_ns"]:
+            percent = round(100 * gpu["overlap_ns"] / gpu["communication_ns"], 2)
+            check(f"{what}: and the same overlap", abs(percent - overlap[rank["rank"]]) < 0.011, (percent, overlap))
+
+
+def summed(folder: pathlib.Path) -> None:
+    """The numbers of `tptrace summary` are those of the readers."""
+    paths = sorted(folder.glob("rank*.pt.trace.json.gz"))
+    summaries = [json.loads(tptrace("summary", "--json", path).stdout) for path in paths]
+    for path, summary in zip(paths, summaries):
+        same_names(path, summary, path.name)
+    # HTA rounds times to whole us otherwise.
+    os.environ["HTA_DISABLE_NS_ROUNDING"] = "1"
+    seen = reader("hta.py", folder, "--last-step")[1]
+    del os.environ["HTA_DISABLE_NS_ROUNDING"]
+    same_gpu([summary["ranks"][0] for summary in summaries], seen, "both ranks")
+    found = tptrace("check", "--strict", *paths, folder / "plain" / "rank0.json", folder / "merged.json.gz")
+    check("a check finds nothing in what we write", found.returncode == 0, found.stdout)
+    whole = json.loads(tptrace("summary", "--json", folder / "merged.json.gz").stdout)
+    same_gpu(whole["ranks"], seen, "merged")
+    same_names(folder / "merged.json.gz", whole, "merged")
+
+
 def merge(*arguments: Any) -> Any:
     """Runs `tptrace merge`."""
-    command = ["cargo", "run", "--quiet", "--release", "--locked", "--bin", "tptrace", "--", "merge"]
+    return tptrace("merge", *arguments)
+
+
+def tptrace(*arguments: Any) -> Any:
+    """Runs the command."""
+    command = ["cargo", "run", "--quiet", "--release", "--locked", "--bin", "tptrace", "--"]
     return subprocess.run(
         [*command, *map(str, arguments)], cwd=ROOT, capture_output=True, text=True, stdin=subprocess.DEVNULL
     )
@@ -278,6 +337,8 @@ def main() -> int:
         demo(folder)
         with section("two ranks merged"):
             merged(folder, 2)
+        with section("summary and check"):
+            summed(folder)
         with section("64 ranks merged"):
             example("demo", pathlib.Path(scratch, "many"), "64")
             merged(pathlib.Path(scratch, "many"), 64)

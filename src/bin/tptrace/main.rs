@@ -1,9 +1,11 @@
-//! The command: `tptrace merge`, `tptrace summary`, `tptrace check`, `tptrace gpu`.
+//! The command: `tptrace merge`, `tptrace summary`, `tptrace check`, `tptrace cut`, `tptrace gpu`.
 #![forbid(unsafe_code)]
 
 mod check;
+mod cut;
 mod gpu;
 mod merge;
+mod select;
 mod summary;
 mod terminal;
 mod units;
@@ -25,6 +27,7 @@ enum Command {
     Merge(merge::Arguments),
     Summary(summary::Arguments),
     Check(check::Arguments),
+    Cut(cut::Arguments),
     Gpu(gpu::Arguments),
 }
 
@@ -34,6 +37,7 @@ fn main() -> ExitCode {
     let result = match arguments.command {
         Command::Merge(arguments) => merge::run(arguments).map(|()| ExitCode::SUCCESS),
         Command::Summary(arguments) => summary::run(arguments),
+        Command::Cut(arguments) => cut::run(arguments).map(|()| ExitCode::SUCCESS),
         Command::Check(arguments) => check::run(arguments),
         Command::Gpu(arguments) => return gpu::run(arguments),
     };

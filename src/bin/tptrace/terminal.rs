@@ -9,11 +9,15 @@ use tptrace::merge::Input;
 
 /// The files; `-` is standard input.
 pub(crate) fn inputs(paths: Vec<PathBuf>) -> Vec<Input> {
-    let input = |path: PathBuf| match path.as_os_str() == "-" {
+    paths.into_iter().map(input).collect()
+}
+
+/// The file; `-` is standard input.
+pub(crate) fn input(path: PathBuf) -> Input {
+    match path.as_os_str() == "-" {
         true => Input::Reader { name: "<stdin>".to_owned(), reader: Box::new(io::stdin()) },
         false => Input::Path(path),
-    };
-    paths.into_iter().map(input).collect()
+    }
 }
 
 /// Whether to print in colours: on a terminal that can, unless NO_COLOR is set.

@@ -171,7 +171,7 @@ pub(super) fn mark(
     })?;
     let Marker { mut marks, mut histogram, lanes, .. } = marker.open_ends();
     if !lanes.is_empty() {
-        let flows = flows(plan, part, &marks, &lanes, memory, watch)?;
+        let flows = flows(plan, (part, rules), &marks, &lanes, memory, watch)?;
         flows.finish(rules, &mut marks, |shortest, bytes| {
             if let Some(histogram) = &mut histogram {
                 histogram.add_flow(shortest, bytes);
@@ -184,19 +184,23 @@ pub(super) fn mark(
 /// The second pass: the ends of flows, and the slices of their lanes, of which the first has marked those that stay.
 fn flows(
     plan: &Plan<'_>,
-    part: &Part<'_>,
+    (part, rules): (&Part<'_>, &Rules),
     marks: &Marks,
     lanes: &HashSet<u64, FixedState>,
     memory: usize,
     watch: &Watch,
 ) -> Result<Flows> {
     let mut flows = Flows::new(memory);
+    let mut judge = Judge::new(rules);
     let mut stacks = Stacks::default();
     let mut ordinal = 0;
     scan(plan, part, watch, |step| {
         let Some((bytes, event)) = step else { return Ok(()) };
         let this = ordinal;
         ordinal += 1;
+        if !judge.of_rank(bytes, event) {
+            return Ok(());
+        }
         let phase = event.phase(bytes);
         match phase {
             b's' | b't' | b'f' => {
@@ -271,6 +275,10 @@ impl Marker<'_, '_> {
         {
             let pid = event.pid.of(bytes);
             histogram.fixed += if self.processes.insert(fingerprint(&[pid])) { head::process_bytes(pid) } else { 0 };
+        }
+        if !self.judge.of_rank(bytes, event) {
+            self.marks.cut.rank += 1;
+            return Ok(());
         }
         let phase = event.phase(bytes);
         if phase == b'M' || bytes[event.start as usize] != b'{' {

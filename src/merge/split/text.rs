@@ -233,7 +233,8 @@ impl Kind for Fragment {
 
 impl Fragment {
     pub(super) fn new(task: &Task, bytes: u64, report: &InputReport) -> Self {
-        let CutCounts { window, category, name, duration, budget, flow } = report.cut;
+        // A split merge cuts no document in place: the count of ranks is zero.
+        let CutCounts { window, category, name, duration, budget, flow, rank: _ } = report.cut;
         // It has to fit a field of a gzip header.
         let short = |text: &String| text.chars().take(1000).collect();
         Self {
@@ -310,7 +311,7 @@ impl Around {
                 rank_stated: source.stated,
                 offset_ns: source.offset,
                 pid_base: source.base,
-                cut: CutCounts { window, category, name, duration, budget, flow },
+                cut: CutCounts { window, category, name, duration, budget, flow, rank: 0 },
                 kept: fragment.kept,
                 repaired: fragment.repaired,
                 lost: fragment.lost,

@@ -1,11 +1,10 @@
 //! Which rank a process is of.
 
-use crate::read::document::Document;
-use crate::read::document::Member;
+use super::document::{Document, Member};
 
 /// What a document says of its ranks.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Ranks {
+pub(crate) struct Ranks {
     /// It is of one rank.
     one: Option<i64>,
     /// A merged document of ours: where the pids of each rank begin.
@@ -21,7 +20,7 @@ const BLOCK: u64 = 10_000_000;
 
 impl Ranks {
     /// `tail`: the members after the events, if the document does not know them.
-    pub(super) fn of(document: &Document, tail: &[Member], place: usize) -> Self {
+    pub(crate) fn of(document: &Document, tail: &[Member], place: usize) -> Self {
         let get = |key: &str| -> Option<serde_json::Value> {
             let tail = tail.iter().rev().find(|(known, _)| known == key).map(|(_, value)| value.as_slice());
             serde_json::from_slice(tail.or_else(|| document.get(key))?).ok()
@@ -41,12 +40,17 @@ impl Ranks {
     }
 
     /// Whether the document says of which ranks it is.
-    pub(super) fn stated(&self) -> bool {
+    pub(crate) fn stated(&self) -> bool {
         self.one.is_some() || self.merged || !self.blocks.is_empty()
     }
 
+    /// Whether the document is a merged one.
+    pub(crate) fn many(&self) -> bool {
+        self.merged || !self.blocks.is_empty()
+    }
+
     /// The rank of a process. `name`: the one that the document gives it.
-    pub(super) fn rank(&self, pid: &str, name: Option<&str>) -> i64 {
+    pub(crate) fn rank(&self, pid: &str, name: Option<&str>) -> i64 {
         let named = name.and_then(|name| name.strip_prefix("rank ")?.split_once(": ")?.0.parse().ok());
         if let Some(rank) = named {
             return rank;
