@@ -74,6 +74,7 @@ const CASES: &[(&str, &str)] = &[
     ("no-events", ""),
     ("no-pid", r#"{"ph": "X", "cat": "x", "name": "a", "tid": 9, "ts": 10, "dur": 1}"#),
     ("no-tid", r#"{"ph": "X", "cat": "x", "name": "a", "pid": 9, "ts": 10, "dur": 1}"#),
+    ("time-precision", r#"{"ph": "i", "name": "a", "pid": 9, "tid": 9, "ts": 1712195495505582.988}"#),
     ("text-pid", r#"{"ph": "X", "cat": "x", "name": "a", "pid": "Spans", "tid": 9, "ts": 10, "dur": 1}"#),
     ("pid-range", r#"{"ph": "X", "cat": "x", "name": "a", "pid": 4294967296, "tid": 9, "ts": 10, "dur": 1}"#),
     ("tid-zero", r#"{"ph": "X", "cat": "x", "name": "a", "pid": 9, "tid": 0, "ts": 10, "dur": 1}"#),

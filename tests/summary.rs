@@ -54,6 +54,14 @@ fn self_time_is_the_time_without_children() {
     assert_eq!(row("leaf"), (1, 125, 125, 125, 125));
     assert_eq!((summary.events.slices, summary.events.crossing, summary.events.untimed), (5, 0, 0));
     assert_eq!(summary.lanes[0].busy_ns, 100_000);
+    // Whatever the number of threads, among which lanes are shared out.
+    for threads in 1..4 {
+        let options = SummaryOptions { threads, ..SummaryOptions::default() };
+        let events =
+            [slice("a", "x", (1, 1), 0.0, 2.0), slice("a", "x", (1, 2), 0.0, 1.0), slice("a", "x", (1, 3), 0.0, 3.0)];
+        let names = summarize(vec![input("t", &document(&events))], &options, None).expect("a summary").names;
+        assert_eq!((names[0].count, names[0].min_ns, names[0].max_ns), (3, 1000, 3000));
+    }
 }
 
 #[test]
@@ -268,6 +276,10 @@ proptest! {
             .map(|row| (row.name.clone(), (row.count, row.total_ns, row.self_ns)))
             .collect();
         prop_assert_eq!(rows, model(&events));
+        for row in summary.names.iter().filter(|row| row.category == "x") {
+            let durations = || events.iter().filter(|event| format!("n{}", event.1) == row.name).map(|event| event.3 as u64);
+            prop_assert_eq!(Some((row.min_ns, row.max_ns)), durations().min().zip(durations().max()));
+        }
         let of = |kind: u8| gpu.iter().filter(move |event| event.1 == kind);
         if let Some(rank) = summary.ranks.first() {
             prop_assert_eq!(rank.gpu.busy_ns, union(gpu.iter()));

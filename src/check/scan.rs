@@ -264,8 +264,17 @@ fn time(bytes: &[u8], span: Span, absent: Code, note: &mut impl FnMut(Code)) -> 
         note(Code::TextTime);
     }
     let limit = i128::from(MAX_TIME);
-    Some(ns.clamp(-limit, limit) as i64)
+    let ns = ns.clamp(-limit, limit) as i64;
+    if ns.abs() >= COARSE && ns % 1000 != 0 {
+        note(Code::TimePrecision);
+        // What readers that take numbers for doubles make of it: slices may cross there that do not here.
+        return std::str::from_utf8(raw).ok().and_then(|text| text.parse::<f64>().ok()).map(|us| (us * 1e3) as i64);
+    }
+    Some(ns)
 }
+
+/// Nanoseconds from which on microseconds with three decimals do not fit a double.
+const COARSE: i64 = (1 << 43) * 1000;
 
 /// The process and the lane.
 #[inline]

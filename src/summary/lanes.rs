@@ -22,6 +22,9 @@ pub(super) struct Stat {
 
 impl Stat {
     pub(super) fn add(&mut self, other: &Stat) {
+        if other.count == 0 {
+            return;
+        }
         self.least = if self.count == 0 { other.least } else { self.least.min(other.least) };
         self.most = self.most.max(other.most);
         self.count += other.count;
