@@ -377,27 +377,22 @@ impl<'d> Writer<'d> {
 /// Goes over all lanes, some on each thread.
 fn tally_all<'n>(shards: Vec<Merged<4>>, steps: &'n [(u32, u64)]) -> Result<Tally<'n>> {
     let mut all = Tally { step_names: steps, ..Tally::default() };
-    let found: Vec<Result<Tally<'n>>> = std::thread::scope(|scope| {
-        let run = |shard| crate::error::contained(|| lanes::tally(shard, steps));
-        let helpers: Vec<_> = shards
-            .into_iter()
-            .map(|shard| {
-                let slot = Mutex::new(Some(shard));
-                let slot = std::sync::Arc::new(slot);
-                let mine = slot.clone();
-                let helper = std::thread::Builder::new().spawn_scoped(scope, move || lock(&mine).take().map(run));
-                (slot, helper)
-            })
-            .collect();
-        helpers
-            .into_iter()
-            .filter_map(|(slot, helper)| match helper {
-                Ok(helper) => helper.join().ok().flatten(),
-                // A system that gives no thread gets the work from the calling one.
-                Err(_) => lock(&slot).take().map(run),
-            })
-            .collect()
+    let (count, queue, found) = (shards.len(), Mutex::new(shards), Mutex::new(Vec::new()));
+    let run = || {
+        loop {
+            let Some(shard) = lock(&queue).pop() else { break };
+            let tally = crate::error::contained(|| lanes::tally(shard, steps));
+            lock(&found).push(tally);
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..count {
+            // A system that gives no thread leaves the work to the others.
+            let _ = std::thread::Builder::new().spawn_scoped(scope, run);
+        }
+        run();
     });
+    let found = std::mem::take(&mut *lock(&found));
     for tally in found {
         all.add(tally?);
     }
