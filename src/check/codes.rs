@@ -50,7 +50,7 @@ codes! {
     Control "control-character" Error &[C, H], "a control character in a string must be written as \\u00XX";
     Utf8 "invalid-utf8" Error &[H, T], "bytes that are not UTF-8";
     Surrogate "surrogate-escape" Error &[P], "an escape of a surrogate, as \\ud83d\\ude00: write the character itself, as UTF-8";
-    LoneSurrogate "lone-surrogate" Error &[P, H], "half of a surrogate pair: it is no character";
+    LoneSurrogate "lone-surrogate" Error &[P], "half of a surrogate pair: it is no character";
     TrailingComma "trailing-comma" Error &[C, H, T], "a comma with nothing after it";
     Depth "deep-nesting" Error &[C, H, T], "brackets nested deeper than 512: what is in there was not checked";
     TooLong "event-too-long" Error &[P, C], "an event longer than 4 MiB: what follows was not checked";
@@ -61,7 +61,7 @@ codes! {
     NoDur "no-dur" Error &[P, H, T], "a slice (\"X\") without a duration (\"dur\")";
     BadTime "bad-time" Error &[P, H, T], "a time or duration that is no number";
     TextTime "time-as-text" Error &[H, T], "a time or duration written as text: write it as a number";
-    NegativeDur "negative-dur" Error &[P, H], "a negative duration";
+    NegativeDur "negative-dur" Error &[P, T], "a negative duration";
     NoCategory "no-cat" Error &[H, T], "a slice without a category (\"cat\") in a PyTorch trace";
     StepName "step-name" Error &[H], "a name that starts with ProfilerStep must go on with #N";
     LabelArgs "metadata-without-args" Error &[C], "a name of a process or thread (\"M\") without \"args\"";

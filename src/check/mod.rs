@@ -18,8 +18,8 @@ use std::collections::HashMap;
 use crate::error::{Error, Result};
 use crate::read::cutter::End;
 use crate::read::document::Shape;
-use crate::read::names::{LaneKey, ProcessKey, Shared};
-use crate::read::nest::{At, Merged, Visit, sweep};
+use crate::read::names::Shared;
+use crate::read::nest::{At, Merged, Visit, sweep_all};
 use crate::read::pieces::{Finished, Opened, read_all, threads};
 use crate::read::{Input, Limits};
 use crate::summary::OnRead;
@@ -93,13 +93,13 @@ pub fn check(inputs: Vec<Input>, options: &CheckOptions, mut progress: Option<On
         events.iter_mut().zip(counted).for_each(|(all, more)| *all += more);
     }
     let shared = std::mem::replace(&mut *lock(&shared), Shared::new());
-    for shard in shards {
-        let mut lanes = Lanes { shared: (&shared.lanes.list, &shared.processes.list), document: 0, notes: &mut notes };
-        sweep(Merged::new(shard)?, &mut lanes, |lanes, lane| {
-            let process = lanes.shared.0.get(lane as usize).map_or(0, |lane| lane.process);
-            lanes.document = lanes.shared.1[process as usize].document as usize;
-        })?;
-    }
+    let shards = shards.into_iter().map(Merged::new).collect::<Result<_>>()?;
+    let start = || Lanes { document: 0, notes: Notes::default() };
+    let swept = sweep_all(shards, start, |lanes, lane| {
+        let process = shared.lanes.list.get(lane as usize).map_or(0, |lane| lane.process);
+        lanes.document = shared.processes.list[process as usize].document as usize;
+    })?;
+    swept.into_iter().for_each(|lanes| notes.add(lanes.notes));
     flows::check(Merged::new(ends)?, &mut notes)?;
     for (index, (one, end)) in documents.iter().zip(&finished).enumerate() {
         surroundings(index, one, end, events[index], torch[index], &mut notes);
@@ -147,13 +147,12 @@ fn is_torch(one: &Opened) -> bool {
 }
 
 /// What is met on lanes.
-struct Lanes<'n> {
-    shared: (&'n [LaneKey], &'n [ProcessKey]),
+struct Lanes {
     document: usize,
-    notes: &'n mut Notes,
+    notes: Notes,
 }
 
-impl Visit for Lanes<'_> {
+impl Visit for Lanes {
     fn slice(&mut self, _at: &At, _duration: i64, _own: i64) {}
 
     fn crossing(&mut self, at: &At) -> bool {

@@ -10,6 +10,7 @@ use crate::read::json::{self, Bad, What};
 use crate::read::names::{Name, Names, OTHER, Shared, fingerprint};
 use crate::read::nest::{At, MAX_TIME, Mark, Shards, time_word};
 use crate::read::repair;
+use crate::read::simd;
 use crate::read::sorter::{Sorted, Sorter};
 use crate::read::time::parse_ns;
 use crate::read::walk::without_comma;
@@ -89,7 +90,7 @@ impl<'s> Scanner<'s> {
         if open_end {
             length = without_comma(&mut bytes, length);
         }
-        self.encoding(document, offset, &bytes[..length]);
+        self.encoding(document, offset, &bytes, length);
         let mut elements = Elements::new(length, comma);
         loop {
             match elements.next(&bytes) {
@@ -113,7 +114,8 @@ impl<'s> Scanner<'s> {
     }
 
     /// Bytes that are not UTF-8, and escapes of surrogates.
-    fn encoding(&mut self, document: usize, offset: u64, bytes: &[u8]) {
+    fn encoding(&mut self, document: usize, offset: u64, padded: &[u8], length: usize) {
+        let bytes = &padded[..length];
         let mut from = 0;
         while let Err(error) = std::str::from_utf8(&bytes[from..]) {
             let at = from + error.valid_up_to();
@@ -124,8 +126,8 @@ impl<'s> Scanner<'s> {
             }
         }
         let mut at = 0;
-        while let Some(found) = bytes[at..].iter().position(|&byte| byte == b'\\') {
-            at += found;
+        while let Some(found) = simd::backslash(padded, at, length) {
+            at = found;
             let unit = |at: usize| {
                 let hex = bytes.get(at..at + 6).filter(|text| text.starts_with(b"\\u"))?;
                 u32::from_str_radix(std::str::from_utf8(&hex[2..]).ok()?, 16).ok()
@@ -141,9 +143,6 @@ impl<'s> Scanner<'s> {
                 }
                 _ => 2,
             };
-            if at >= bytes.len() {
-                break;
-            }
         }
     }
 

@@ -17,7 +17,7 @@ pub(crate) mod pieces;
 pub(crate) mod ranks;
 pub(crate) mod reader;
 pub(crate) mod repair;
-mod simd;
+pub(crate) mod simd;
 pub(crate) mod sorter;
 pub(crate) mod time;
 pub(crate) mod walk;

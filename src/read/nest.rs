@@ -7,7 +7,8 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::sorter::{Record, Sorted, Sorter};
-use crate::error::Result;
+use crate::error::{Result, contained};
+use crate::sync::{Mutex, lock};
 
 /// Open slices of one lane; what is deeper has no children and is nobody's child.
 const MAX_DEPTH: usize = 1 << 14;
@@ -294,8 +295,34 @@ fn ended(open: &Open, visit: &mut impl Visit) {
     visit.slice(&open.at, duration, (duration - open.covered).max(0));
 }
 
+/// Goes over all lanes, each share of them on a thread of its own with what `start` makes for it.
+pub(crate) fn sweep_all<V: Visit + Send>(
+    shards: Vec<Merged<4>>,
+    start: impl Fn() -> V + Sync,
+    lane: impl Fn(&mut V, u32) + Sync,
+) -> Result<Vec<V>> {
+    let (count, queue, found) = (shards.len(), Mutex::new(shards), Mutex::new(Vec::new()));
+    let run = || {
+        loop {
+            let Some(shard) = lock(&queue).pop() else { break };
+            let mut visit = start();
+            let swept = contained(|| sweep(shard, &mut visit, &lane));
+            lock(&found).push(swept.map(|()| visit));
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..count {
+            // A system that gives no thread leaves the work to the others.
+            let _ = std::thread::Builder::new().spawn_scoped(scope, run);
+        }
+        run();
+    });
+    let found = std::mem::take(&mut *lock(&found));
+    found.into_iter().collect()
+}
+
 /// Goes over the marks of lanes, which come sorted, and tells of what it meets. `lane` is told of each lane before.
-pub(crate) fn sweep<V: Visit>(mut records: Merged<4>, visit: &mut V, mut lane: impl FnMut(&mut V, u32)) -> Result<()> {
+fn sweep<V: Visit>(mut records: Merged<4>, visit: &mut V, mut lane: impl FnMut(&mut V, u32)) -> Result<()> {
     let mut stack = Stack::default();
     let mut current = None;
     while let Some(record) = records.next()? {

@@ -21,6 +21,19 @@ pub(crate) fn string_stops(bytes: &[u8], at: usize) -> u32 {
     (x.simd_eq(splat(b'"')) | x.simd_eq(splat(b'\\')) | control).to_bitmask()
 }
 
+/// The first backslash from `at` on, before `end`; the bytes go on for 16 after it.
+#[inline]
+pub(crate) fn backslash(bytes: &[u8], mut at: usize, end: usize) -> Option<usize> {
+    while at < end {
+        let found = load(bytes, at).simd_eq(splat(b'\\')).to_bitmask();
+        if found != 0 {
+            return Some(at + found.trailing_zeros() as usize).filter(|&at| at < end);
+        }
+        at += 16;
+    }
+    None
+}
+
 /// The masks of 64 bytes that the boundary finder needs.
 pub(crate) struct Masks {
     /// `"`

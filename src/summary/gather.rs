@@ -9,7 +9,6 @@ use super::report::EventCounts;
 use crate::error::Result;
 use crate::read::args;
 use crate::read::event::{Event, Span};
-use crate::read::json;
 use crate::read::names::{LaneKey, Names, OTHER, Shared};
 use crate::read::nest::{At, MAX_TIME, Mark, Shards, time_word};
 use crate::read::sorter::{Sorted, Sorter};
@@ -175,28 +174,30 @@ impl<'s> Gatherer<'s> {
                 b"Total Reserved" => reserved = int(value),
                 b"Device Type" => kind = int(value),
                 b"Device Id" => number = int(value),
-                b"Device" => device = args::text(value),
+                b"Device" => device = Some(value),
                 _ => {}
             }
             true
         });
         let change = if free { size.saturating_abs().saturating_neg() } else { size };
-        let device = device.unwrap_or_else(|| match (kind, number) {
-            (Some(0), _) => "cpu".to_owned(),
-            (Some(1), Some(number)) => format!("cuda:{number}"),
-            (Some(kind), Some(number)) => format!("type {kind}:{number}"),
-            _ => "unknown".to_owned(),
-        });
-        let mut quoted = Vec::new();
-        json::quote(&mut quoted, &device);
-        // Reserved bytes are of another record, which follows.
-        let device = self.names.device(document, event.pid.of(bytes), &quoted);
-        let word = |value: i64| time_word(value);
+        let own: String;
+        let device = match (device, kind, number) {
+            (Some(device), ..) => device,
+            (None, Some(0), _) => b"cpu",
+            (None, Some(kind), Some(number)) => {
+                own = if kind == 1 { format!("cuda:{number}") } else { format!("type {kind}:{number}") };
+                own.as_bytes()
+            }
+            _ => b"unknown",
+        };
+        let device = self.names.device(document, event.pid.of(bytes), device);
+        let word = time_word;
         let rest = (offset & ((1 << 40) - 1)) << 2;
         let stated = u64::from(allocated.is_some());
         let value = allocated.unwrap_or(change);
         let sign = u64::from(change < 0);
         self.notes.memory.push([word(ts), rest | stated, u64::from(device) << 1 | sign, word(value)])?;
+        // Reserved bytes are a record of their own, which follows.
         if let Some(reserved) = reserved {
             self.notes.memory.push([word(ts), rest | 2, u64::from(device) << 1, word(reserved)])?;
         }

@@ -5,7 +5,7 @@ use hashbrown::HashMap;
 use foldhash::fast::FixedState;
 
 use crate::error::Result;
-use crate::read::nest::{At, Merged, Visit, sweep};
+use crate::read::nest::{At, Merged, Visit, sweep_all};
 
 /// Steps that are kept.
 const MAX_STEPS: usize = 1 << 16;
@@ -104,9 +104,10 @@ impl Visit for Tally<'_> {
     }
 }
 
-/// Goes over some lanes.
-pub(super) fn tally<'n>(records: Merged<4>, step_names: &'n [(u32, u64)]) -> Result<Tally<'n>> {
-    let mut tally = Tally { step_names, ..Tally::default() };
-    sweep(records, &mut tally, |_, _| {})?;
-    Ok(tally)
+/// Goes over all lanes.
+pub(super) fn tally<'n>(shards: Vec<Merged<4>>, step_names: &'n [(u32, u64)]) -> Result<Tally<'n>> {
+    let start = || Tally { step_names, ..Tally::default() };
+    let mut all = start();
+    sweep_all(shards, start, |_, _| {})?.into_iter().for_each(|tally| all.add(tally));
+    Ok(all)
 }

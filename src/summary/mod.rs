@@ -166,7 +166,7 @@ impl<'d> Writer<'d> {
         let names = &self.shared.names.list;
         let steps: Vec<(u32, u64)> =
             (0..).zip(names).filter_map(|(number, name)| Some((number, kinds::step(name)?))).collect();
-        let tally = tally_all(std::mem::take(&mut self.notes.slices), &steps)?;
+        let tally = lanes::tally(std::mem::take(&mut self.notes.slices), &steps)?;
         let mut out = Summary { events: self.notes.counts, ..Summary::default() };
         out.events.slices = tally.slices;
         out.events.crossing = tally.crossing;
@@ -372,31 +372,6 @@ impl<'d> Writer<'d> {
             out.warnings.push(format!("{count} slices cross another on their lane; viewers may drop them"));
         }
     }
-}
-
-/// Goes over all lanes, some on each thread.
-fn tally_all<'n>(shards: Vec<Merged<4>>, steps: &'n [(u32, u64)]) -> Result<Tally<'n>> {
-    let mut all = Tally { step_names: steps, ..Tally::default() };
-    let (count, queue, found) = (shards.len(), Mutex::new(shards), Mutex::new(Vec::new()));
-    let run = || {
-        loop {
-            let Some(shard) = lock(&queue).pop() else { break };
-            let tally = crate::error::contained(|| lanes::tally(shard, steps));
-            lock(&found).push(tally);
-        }
-    };
-    std::thread::scope(|scope| {
-        for _ in 1..count {
-            // A system that gives no thread leaves the work to the others.
-            let _ = std::thread::Builder::new().spawn_scoped(scope, run);
-        }
-        run();
-    });
-    let found = std::mem::take(&mut *lock(&found));
-    for tally in found {
-        all.add(tally?);
-    }
-    Ok(all)
 }
 
 impl EventCounts {
