@@ -3,10 +3,12 @@
 use std::collections::BTreeSet;
 use std::io::{Cursor, Write};
 
+use proptest::prelude::*;
 use tptrace::check::{CheckOptions, CheckReport, Finding, Severity, check, codes};
 use tptrace::merge::{Input, MergeOptions, merge};
 use tptrace::output::Target;
-use tptrace::{ExportOptions, Format, GpuActivity, GpuKind, Instant, Int, Op, RankWorld, Trace, TraceOptions};
+use tptrace::summary::{SummaryOptions, summarize};
+use tptrace::{Error, ExportOptions, Format, GpuActivity, GpuKind, Instant, Int, Op, RankWorld, Trace, TraceOptions};
 
 fn input(name: &str, bytes: &[u8]) -> Input {
     Input::Reader { name: name.into(), reader: Box::new(Cursor::new(bytes.to_vec())) }
@@ -201,7 +203,7 @@ fn what_is_no_trace_at_all_is_an_error_too() {
         assert_eq!((findings[0].code, findings[0].severity), (code, Severity::Error), "{findings:?}");
     }
     let missing = check(vec!["/nowhere/trace.json".into()], &CheckOptions::default(), None);
-    assert!(matches!(missing, Err(tptrace::Error::Io { .. })));
+    assert!(matches!(missing, Err(Error::Io { .. })));
 }
 
 /// A trace with all kinds of things in it.
@@ -267,5 +269,72 @@ fn our_own_documents_are_clean() {
         let report = check(vec![Input::Path(path)], &CheckOptions::default(), None).expect("a report");
         assert_eq!(report.totals(), (0, 0), "{}", report.to_text(false));
         assert!(report.files[0].events > 200);
+    }
+}
+
+/// Codes of text that is not JSON at all.
+const TEXT: &[&str] = &[
+    "bad-json",
+    "truncated",
+    "nan",
+    "control-character",
+    "invalid-utf8",
+    "trailing-comma",
+    "damaged-end",
+    "open-array",
+];
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 512, ..ProptestConfig::default() })]
+
+    #[test]
+    fn damaged_bytes_are_findings_and_nothing_else(
+        first in 0..CASES.len(),
+        second in 0..CASES.len(),
+        edits in proptest::collection::vec((any::<prop::sample::Index>(), 0u8..4, any::<u8>()), 0..4),
+    ) {
+        let events = format!("{},\n{}", CASES[first].1, CASES[second].1).replace("OP", OP);
+        let mut bytes = torch(&events).into_bytes();
+        for (place, edit, byte) in edits {
+            let at = place.index(bytes.len());
+            match edit {
+                0 => bytes[at] = byte,
+                1 => bytes.insert(at, b"\"{}[],:\\0"[usize::from(byte) % 9]),
+                2 => { bytes.remove(at); }
+                _ => bytes.truncate(at.max(1)),
+            }
+        }
+        let report = report(&bytes);
+        let file = &report.files[0];
+        let lines = bytes.iter().filter(|&&byte| byte == b'\n').count() as u64 + 1;
+        for place in file.findings.iter().flat_map(|finding| &finding.places) {
+            prop_assert!(place.line <= lines && place.offset <= bytes.len() as u64, "{:?}", place);
+        }
+        let damaged = file.findings.iter().any(|finding| TEXT.contains(&finding.code));
+        // What a strict parser says must be what the check says.
+        match serde_json::from_slice::<serde_json::Value>(&bytes) {
+            Ok(serde_json::Value::Object(document)) => {
+                prop_assert!(!damaged, "{}", report.to_text(false));
+                let events = document.get("traceEvents").and_then(|events| events.as_array());
+                prop_assert_eq!(file.events, events.map_or(0, Vec::len) as u64);
+            }
+            Ok(_) => {}
+            Err(error) => {
+                let surrogate = file.findings.iter().any(|finding| finding.code == "lone-surrogate");
+                prop_assert!(damaged || surrogate, "{}: {}", error, report.to_text(false));
+            }
+        }
+        // A summary takes what is sound, and says where the rest is not.
+        let sum = |salvage: bool, threads: usize| {
+            let options = SummaryOptions { salvage, threads, ..SummaryOptions::default() };
+            summarize(vec![input("trace", &bytes)], &options, None)
+        };
+        match sum(false, 2) {
+            Ok(summary) => prop_assert_eq!(sum(true, 1).expect("a summary"), summary),
+            Err(error) => {
+                prop_assert!(damaged && matches!(error, Error::Malformed { .. }), "{}: {}", error, report.to_text(false));
+                let _ = sum(true, 2);
+            }
+        }
     }
 }
