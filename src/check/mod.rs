@@ -18,6 +18,7 @@ use std::collections::HashMap;
 use crate::error::{Error, Result};
 use crate::read::cutter::End;
 use crate::read::document::Shape;
+use crate::read::json::PAD;
 use crate::read::names::Shared;
 use crate::read::nest::{At, Merged, Visit, sweep_all};
 use crate::read::pieces::{Finished, Opened, read_all, threads};
@@ -194,6 +195,11 @@ fn surroundings(index: usize, one: &Opened, end: &Finished, events: u64, torch: 
         if let Some(code) = code {
             notes.at(index, code, at);
         }
+    }
+    for (_, value) in document.members.iter().chain(&end.tail) {
+        let mut padded = value.clone();
+        padded.resize(value.len() + PAD, 0);
+        scan::surrogates(&padded, value.len(), |code, _| notes.whole(index, code, None));
     }
     if events == 0 && document.broken.is_none() {
         notes.whole(index, Code::NoEvents, None);

@@ -125,25 +125,7 @@ impl<'s> Scanner<'s> {
                 None => break,
             }
         }
-        let mut at = 0;
-        while let Some(found) = simd::backslash(padded, at, length) {
-            at = found;
-            let unit = |at: usize| {
-                let hex = bytes.get(at..at + 6).filter(|text| text.starts_with(b"\\u"))?;
-                u32::from_str_radix(std::str::from_utf8(&hex[2..]).ok()?, 16).ok()
-            };
-            at += match unit(at) {
-                Some(0xd800..0xdc00) if unit(at + 6).is_some_and(|low| (0xdc00..0xe000).contains(&low)) => {
-                    self.out.notes.at(document, Code::Surrogate, offset + at as u64);
-                    12
-                }
-                Some(0xd800..0xe000) => {
-                    self.out.notes.at(document, Code::LoneSurrogate, offset + at as u64);
-                    6
-                }
-                _ => 2,
-            };
-        }
+        surrogates(padded, length, |code, at| self.out.notes.at(document, code, offset + at as u64));
     }
 
     fn event(&mut self, document: usize, base: u64, bytes: &[u8], event: &Event) -> Result<()> {
@@ -241,6 +223,29 @@ impl<'s> Scanner<'s> {
             self.out.lanes.push(&At { lane, ts, mark: Mark::Point(kind), name: OTHER, offset })?;
         }
         Ok(())
+    }
+}
+
+/// Escapes of surrogates in `padded[..length]`, which is valid JSON; 16 bytes follow.
+pub(super) fn surrogates(padded: &[u8], length: usize, mut note: impl FnMut(Code, usize)) {
+    let mut at = 0;
+    while let Some(found) = simd::backslash(padded, at, length) {
+        let unit = |at: usize| {
+            let hex = padded[..length].get(at..at + 6).filter(|text| text.starts_with(b"\\u"))?;
+            u32::from_str_radix(std::str::from_utf8(&hex[2..]).ok()?, 16).ok()
+        };
+        at = found
+            + match unit(found) {
+                Some(0xd800..0xdc00) if unit(found + 6).is_some_and(|low| (0xdc00..0xe000).contains(&low)) => {
+                    note(Code::Surrogate, found);
+                    12
+                }
+                Some(0xd800..0xe000) => {
+                    note(Code::LoneSurrogate, found);
+                    6
+                }
+                _ => 2,
+            };
     }
 }
 
