@@ -48,6 +48,8 @@ const CASES: &[(&str, &str)] = &[
     ("bad-time", r#"{"ph": "i", "name": "a", "pid": 9, "tid": 9, "ts": true}"#),
     ("time-as-text", r#"{"ph": "i", "name": "a", "pid": 9, "tid": 9, "ts": "10.5"}"#),
     ("negative-dur", r#"{"ph": "X", "cat": "x", "name": "a", "pid": 9, "tid": 9, "ts": 10, "dur": -1}"#),
+    ("negative-ts", r#"{"ph": "i", "name": "a", "pid": 9, "tid": 9, "ts": -0.5}"#),
+    ("flow-id", r#"OP, {"ph": "s", "name": "a", "id": "x", "pid": 9, "tid": 9, "ts": 10}"#),
     ("no-cat", r#"{"ph": "X", "name": "a", "pid": 9, "tid": 9, "ts": 10, "dur": 1}"#),
     ("step-name", r#"{"ph": "i", "name": "ProfilerStep 5", "pid": 9, "tid": 9, "ts": 10}"#),
     ("metadata-without-args", r#"{"ph": "M", "name": "process_name", "pid": 9, "tid": 0}"#),

@@ -50,7 +50,7 @@ codes! {
     Control "control-character" Error &[C, H], "a control character in a string must be written as \\u00XX";
     Utf8 "invalid-utf8" Error &[H, T], "bytes that are not UTF-8";
     Surrogate "surrogate-escape" Error &[P], "an escape of a surrogate, as \\ud83d\\ude00: write the character itself, as UTF-8";
-    LoneSurrogate "lone-surrogate" Error &[P], "half of a surrogate pair: it is no character";
+    LoneSurrogate "lone-surrogate" Error &[P, H], "half of a surrogate pair: it is no character";
     TrailingComma "trailing-comma" Error &[C, H, T], "a comma with nothing after it";
     Depth "deep-nesting" Error &[C, H, T], "brackets nested deeper than 512: what is in there was not checked";
     TooLong "event-too-long" Error &[P, C], "an event longer than 4 MiB: what follows was not checked";
@@ -62,9 +62,11 @@ codes! {
     BadTime "bad-time" Error &[P, H, T], "a time or duration that is no number";
     TextTime "time-as-text" Error &[H, T], "a time or duration written as text: write it as a number";
     NegativeDur "negative-dur" Error &[P, T], "a negative duration";
+    NegativeTs "negative-ts" Error &[P], "a time before 0: Perfetto drops the event";
+    FlowId "flow-id" Error &[P], "a flow without an id, or with one that is neither a whole number below 2^63 nor hexadecimal text";
     NoCategory "no-cat" Error &[H, T], "a slice without a category (\"cat\") in a PyTorch trace";
     StepName "step-name" Error &[H], "a name that starts with ProfilerStep must go on with #N";
-    LabelArgs "metadata-without-args" Error &[C], "a name of a process or thread (\"M\") without \"args\"";
+    LabelArgs "metadata-without-args" Error &[P, C], "a name of a process or thread (\"M\") without \"args\"";
     Crossing "crossing-slices" Error &[P], "slices of one lane that overlap without one enclosing the other: Perfetto drops the later one";
     NoStream "gpu-without-stream" Error &[H], "GPU work without args.stream: HTA does not see it";
     NoEvents "no-events" Warning &[P, H, T], "there are no events";
@@ -86,9 +88,9 @@ codes! {
     BeginAlone "begin-without-end" Warning &[P, C], "a begin (\"B\") without an end (\"E\"): it is drawn to the end of the trace";
     FlowNoStart "flow-without-start" Warning &[P, C], "an end of a flow whose start is missing: no arrow is drawn";
     FlowNoEnd "flow-without-end" Warning &[P, C], "a start of a flow whose end is missing: no arrow is drawn";
-    FlowTwice "flow-started-twice" Warning &[P, C], "a flow that starts again before it has ended: arrows go to the wrong place";
+    FlowTwice "flow-started-twice" Warning &[P, C], "a flow that starts a second time: arrows go to the wrong place";
     FlowBackwards "flow-backwards" Warning &[P, C], "a flow that ends before it starts: no arrow is drawn";
-    FlowNoSlice "flow-without-slice" Warning &[P, C], "an end of a flow with no slice around it on its lane: no arrow is drawn";
+    FlowNoSlice "flow-without-slice" Warning &[P, C], "an end of a flow with no slice around it on its lane: Chrome draws no arrow, Perfetto one from the slice before, if there is one";
     NoRank "no-rank" Warning &[H], "no distributedInfo.rank: HTA takes it for rank 0";
     RankText "rank-not-found" Warning &[H], "HTA finds the rank by its text, `\"rank\": N` with a space, which is not there: it takes it for rank 0";
     RankLate "rank-after-events" Warning &[H], "distributedInfo stands after the events, where readers of the head do not see it";

@@ -2,36 +2,33 @@
 
 use super::codes::Code;
 use super::notes::Notes;
-use super::scan::{FINISH, START};
+use super::scan::START;
 use crate::error::Result;
 use crate::read::nest::Merged;
 
-/// A flow so far.
+/// A flow so far. One start may have several ends.
 #[derive(Default)]
 struct Flow {
-    /// The document, and the start that has no end yet.
-    open: Option<(usize, u64)>,
+    /// The document, and the last start.
+    start: Option<(usize, u64)>,
+    /// Whether something followed the last start.
+    ended: bool,
     /// The first end without a start.
     alone: Option<(usize, u64)>,
-    starts_alone: u64,
     ends_alone: u64,
 }
 
 impl Flow {
     fn end(&mut self, notes: &mut Notes) {
-        if let Some((document, offset)) = self.open.take() {
-            self.starts_alone += 1;
-            if self.ends_alone == 0 {
-                notes.at(document, Code::FlowNoEnd, offset);
+        // A start that comes later, and has no end, is taken for that of the ends without one.
+        let late = self.start.filter(|_| !self.ended);
+        match (late, self.alone) {
+            (Some((document, offset)), None) => notes.at(document, Code::FlowNoEnd, offset),
+            (Some(_), Some((document, offset))) => notes.at(document, Code::FlowBackwards, offset),
+            (None, Some((document, offset))) => {
+                (0..self.ends_alone).for_each(|_| notes.at(document, Code::FlowNoStart, offset));
             }
-        }
-        if let Some((document, offset)) = self.alone {
-            // A start that comes later is taken for theirs.
-            let code = if self.starts_alone > 0 { Code::FlowBackwards } else { Code::FlowNoStart };
-            notes.at(document, code, offset);
-            for _ in 1..self.ends_alone {
-                notes.at(document, Code::FlowNoStart, offset);
-            }
+            (None, None) => {}
         }
         *self = Flow::default();
     }
@@ -49,18 +46,16 @@ pub(super) fn check(mut records: Merged<4>, notes: &mut Notes) -> Result<()> {
         }
         match kind as u8 {
             START => {
-                if flow.open.is_some() {
+                // Even if the first has ended: readers know a flow by its id in the whole document.
+                if flow.start.is_some() {
                     notes.at(place.0, Code::FlowTwice, place.1);
                 }
-                flow.open = Some(place);
+                (flow.start, flow.ended) = (Some(place), false);
             }
-            kind => {
-                if flow.open.is_none() {
-                    flow.ends_alone += 1;
-                    flow.alone = flow.alone.or(Some(place));
-                } else if kind == FINISH {
-                    flow.open = None;
-                }
+            _ if flow.start.is_some() => flow.ended = true,
+            _ => {
+                flow.ends_alone += 1;
+                flow.alone = flow.alone.or(Some(place));
             }
         }
     }

@@ -160,6 +160,9 @@ impl<'s> Scanner<'s> {
             return Ok(());
         }
         let ts = time(bytes, event.ts, Code::NoTs, &mut note);
+        if ts.is_some_and(|ts| ts < 0) {
+            note(Code::NegativeTs);
+        }
         // Instants of the whole trace have no lane, and say so with an empty one.
         if !matches!(phase, b'i' | b'I' | b'R') {
             place(bytes, event, &mut note);
@@ -197,6 +200,9 @@ impl<'s> Scanner<'s> {
                 }
             }
             b's' | b't' | b'f' => {
+                if !is_flow_id(event.id.of(bytes)) {
+                    note(Code::FlowId);
+                }
                 if let Some(ts) = ts {
                     self.flow(document, offset, bytes, event, phase, ts)?;
                 }
@@ -279,6 +285,18 @@ fn time(bytes: &[u8], span: Span, absent: Code, note: &mut impl FnMut(Code)) -> 
 
 /// Nanoseconds from which on microseconds with three decimals do not fit a double.
 const COARSE: i64 = (1 << 43) * 1000;
+
+/// Whether Perfetto takes it for the id of a flow.
+fn is_flow_id(raw: &[u8]) -> bool {
+    let Ok(text) = std::str::from_utf8(raw) else { return false };
+    match text.strip_prefix('"').and_then(|text| text.strip_suffix('"')) {
+        Some(hex) => {
+            let digits = hex.strip_prefix("0x").or_else(|| hex.strip_prefix("0X")).unwrap_or(hex);
+            u64::from_str_radix(digits, 16).is_ok()
+        }
+        None => text.parse::<i64>().is_ok(),
+    }
+}
 
 /// The process and the lane.
 #[inline]
