@@ -6,7 +6,7 @@ use std::io::{Cursor, Write};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use tptrace::Error;
-use tptrace::merge::Input;
+use tptrace::merge::{Input, Limits};
 use tptrace::summary::{NameKind, Summary, SummaryOptions, TextOptions, compare, summarize};
 
 fn input(name: &str, text: &str) -> Input {
@@ -262,6 +262,7 @@ proptest! {
         events in proptest::collection::vec((0u8..3, 0u8..5, 0i64..100, 0i64..60), 0..60),
         gpu in proptest::collection::vec((0u8..3, 0u8..3, 0i64..100, 0i64..60), 0..40),
         threads in 1usize..4,
+        sort_bytes in prop_oneof![Just(32usize << 20), Just(0), 300usize..3000],
     ) {
         let us = |ns: i64| ns as f64 / 1000.0;
         let work = ["gemm", "ncclKernel", "Memcpy DtoH"];
@@ -269,7 +270,9 @@ proptest! {
             .map(|&(lane, name, ts, dur)| slice("x", &format!("n{name}"), (1, i64::from(lane) + 1), us(ts), us(dur)))
             .collect();
         all.extend(gpu.iter().map(|&(stream, name, ts, dur)| kernel(work[name as usize], i64::from(stream), us(ts), us(dur))));
-        let options = SummaryOptions { threads, ..SummaryOptions::default() };
+        // With little memory through temporary files, which makes no difference.
+        let limits = Limits { sort_bytes, ..Limits::default() };
+        let options = SummaryOptions { threads, limits, ..SummaryOptions::default() };
         let summary = summarize(vec![input("t", &document(&all))], &options, None).expect("a summary");
         let rows: BTreeMap<String, (u64, u64, u64)> = summary.names.iter()
             .filter(|row| row.category == "x")

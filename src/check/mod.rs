@@ -29,9 +29,6 @@ use codes::Code;
 use notes::{Notes, find_lines};
 use scan::{Scanned, Scanner};
 
-/// Bytes in which records are sorted, of all threads together.
-const SORT_BYTES: usize = 96 << 20;
-
 /// How documents are checked.
 #[derive(Debug, Clone, Default)]
 pub struct CheckOptions {
@@ -71,12 +68,14 @@ pub fn check(inputs: Vec<Input>, options: &CheckOptions, mut progress: Option<On
     let total = if documents.iter().any(|one| one.document.gzip) { 0 } else { total };
     let torch: Vec<bool> = documents.iter().map(is_torch).collect();
     let count = threads(options.threads);
+    // Slices, and beside them GPU work and memory, or flows.
+    let memory = options.limits.sort_bytes.saturating_mul(3);
     let shared = Mutex::new(Shared::new());
     let (scanned, finished) = read_all(
         &documents,
         (&options.limits, true, count),
         |bytes| progress.as_mut().is_none_or(|progress| progress(bytes, total)),
-        || Scanner::new(&shared, &torch, count, SORT_BYTES / count),
+        || Scanner::new(&shared, &torch, count, memory / count),
         |scanner, document, cut| scanner.piece(document, cut),
         Scanner::finish,
     )?;

@@ -36,7 +36,7 @@ pub struct Limits {
     /// Bytes of one input's metadata (everything but its events); 16 MiB by default.
     pub metadata_bytes: usize,
     /// Bytes that a selection sorts the ends of flows in, of all its threads together; 32 MiB by default. What is more goes
-    /// through a temporary file.
+    /// through a temporary file. A summary or a check sorts in three times as much.
     pub sort_bytes: usize,
 }
 

@@ -37,8 +37,6 @@ use gather::{Done, Gathered, Gatherer};
 use gpu::Window;
 use lanes::Tally;
 
-/// Bytes in which records are sorted, of all threads together.
-const SORT_BYTES: usize = 96 << 20;
 /// The name of what is beyond the names that are kept apart.
 const OTHERS: &str = "(other names)";
 
@@ -76,12 +74,14 @@ pub fn summarize(inputs: Vec<Input>, options: &SummaryOptions, mut progress: Opt
     let total = documents.iter().map(|one| if one.document.gzip { 0 } else { one.stored.size }).sum();
     let total = if documents.iter().any(|one| one.document.gzip) { 0 } else { total };
     let count = threads(options.threads);
+    // Slices, and beside them GPU work and memory, or flows.
+    let memory = options.limits.sort_bytes.saturating_mul(3);
     let shared = Mutex::new(Shared::new());
     let (gathered, finished) = read_all(
         &documents,
         (&options.limits, options.salvage, count),
         |bytes| progress.as_mut().is_none_or(|progress| progress(bytes, total)),
-        || Gatherer::new(&shared, count, SORT_BYTES / count),
+        || Gatherer::new(&shared, count, memory / count),
         |gatherer, index, cut| {
             let base = cut.offset;
             walk(&documents[index], options.salvage, cut, |bytes, event| gatherer.event(index, base, bytes, event))?;
