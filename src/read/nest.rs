@@ -311,11 +311,14 @@ pub(crate) fn sweep_all<V: Visit + Send>(
         }
     };
     std::thread::scope(|scope| {
-        for _ in 1..count {
-            // A system that gives no thread leaves the work to the others.
-            let _ = std::thread::Builder::new().spawn_scoped(scope, run);
-        }
+        // A system that gives no thread leaves the work to the others.
+        let helpers: Vec<_> =
+            (1..count).filter_map(|_| std::thread::Builder::new().spawn_scoped(scope, run).ok()).collect();
         run();
+        for helper in helpers {
+            // What panics in a helper is contained where it happens.
+            let _ = helper.join();
+        }
     });
     let found = std::mem::take(&mut *lock(&found));
     found.into_iter().collect()

@@ -241,10 +241,12 @@ pub(crate) fn read_all<W, R: Send>(
     };
     std::thread::scope(|scope| {
         lock(&board.state).running = threads.max(1);
+        let mut helpers = Vec::new();
         for _ in 0..threads.max(1) {
-            if std::thread::Builder::new().spawn_scoped(scope, run).is_err() {
+            match std::thread::Builder::new().spawn_scoped(scope, run) {
+                Ok(helper) => helpers.push(helper),
                 // A system that gives no thread gets the work from the calling one.
-                run();
+                Err(_) => run(),
             }
         }
         let mut state = lock(&board.state);
@@ -253,6 +255,11 @@ pub(crate) fn read_all<W, R: Send>(
             if !tell(board.bytes.load(Ordering::Relaxed)) {
                 state.cancelled = true;
             }
+        }
+        drop(state);
+        for helper in helpers {
+            // What panics in a helper is contained where it happens.
+            let _ = helper.join();
         }
     });
     let mut state = lock(&board.state);
