@@ -38,11 +38,11 @@ step_docs() { RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps --all-feat
 # The hostile inputs are large, and show nothing more here.
 # Of the GPU's tests those that stay in one process; the others start programs that are not instrumented.
 step_tsan() {
-  sanitized thread --lib --test threads --test record && sanitized thread --test merge --test select --test split -- --skip hostile &&
+  sanitized thread --lib --test threads --test record && sanitized thread --test merge --test select --test split --test summary --test check -- --skip hostile &&
     sanitized thread --test gpu -- collection misbehaviour ops
 }
 step_asan() {
-  sanitized address --lib --test threads --test documents --test record && sanitized address --test merge --test select --test split -- --skip hostile &&
+  sanitized address --lib --test threads --test documents --test record && sanitized address --test merge --test select --test split --test summary --test check -- --skip hostile &&
     sanitized address --test gpu -- collection misbehaviour ops
 }
 step_python() { venv && cd bindings/python && TPTRACE_REQUIRE_TENSORPLAY=1 TPTRACE_REQUIRE_DASK=1 "$scratch/venv/bin/python" -m pytest -q -p no:cacheprovider; }

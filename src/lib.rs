@@ -14,6 +14,7 @@
 #![deny(unsafe_code)]
 
 pub mod capi;
+pub mod check;
 #[cfg(feature = "cli")]
 #[doc(hidden)]
 pub mod command;
@@ -24,7 +25,9 @@ pub mod journal;
 pub mod merge;
 mod model;
 pub mod output;
+mod read;
 pub mod record;
+pub mod summary;
 mod sync;
 mod trace;
 #[cfg(feature = "tracing")]

@@ -190,3 +190,123 @@ fn shells_and_the_manual_know_every_option() {
     );
     assert!(!help.contains("completions"), "hidden");
 }
+
+/// A small PyTorch trace of two ranks, merged, with a step, a kernel and a flow for each.
+fn merged(folder: &Path) {
+    for rank in 0..2 {
+        let events = format!(
+            r#"{{"ph": "X", "cat": "user_annotation", "name": "ProfilerStep#1", "pid": 5, "tid": 5, "ts": 1, "dur": 50}},
+{{"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 5, "tid": 5, "ts": 2, "dur": 3, "args": {{"correlation": 1}}}},
+{{"ph": "s", "cat": "ac2g", "name": "ac2g", "id": 1, "pid": 5, "tid": 5, "ts": 2}},
+{{"ph": "X", "cat": "kernel", "name": "gemm{rank}", "pid": 1, "tid": 7, "ts": 10, "dur": 20,
+ "args": {{"stream": 7, "device": 1, "correlation": 1}}}},
+{{"ph": "f", "bp": "e", "cat": "ac2g", "name": "ac2g", "id": 1, "pid": 1, "tid": 7, "ts": 10}}"#
+        );
+        let text = format!(
+            "{{\"schemaVersion\": 1, \"baseTimeNanoseconds\": 1700000000000000000, \"distributedInfo\": {{\"rank\": {rank}}}, \"traceEvents\": [\n{events}\n]}}"
+        );
+        fs::write(folder.join(format!("g{rank}.json")), text).expect("written");
+    }
+    let done = tptrace(folder, &["merge", "-q", "g0.json", "g1.json", "-o", "both.json.gz"]);
+    assert!(done.status.success(), "{}", words(&done.stderr));
+}
+
+#[test]
+fn summaries_are_tables_or_json() {
+    let folder = scratch();
+    merged(folder.path());
+    let table = tptrace(folder.path(), &["summary", "both.json.gz"]);
+    let text = words(&table.stdout);
+    assert!(table.status.success() && table.stderr.is_empty(), "{}", words(&table.stderr));
+    for part in ["2 ranks: 0, 1", "Steps", "Kernels, copies and fills", "gemm1", "cudaLaunchKernel", "GPU streams"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert!(!text.contains('\u{1b}'), "no colours in a pipe: {text}");
+    let json = parsed(&tptrace(folder.path(), &["summary", "--json", "g1.json", "g0.json"]).stdout);
+    assert_eq!(json["ranks"].as_array().expect("ranks").len(), 2);
+    assert_eq!(json["ranks"][0]["rank"], 1);
+    assert_eq!(json["ranks"][0]["gpu"]["busy_ns"], 20_000);
+    assert_eq!(json["steps"][0]["gpu"]["idle_ns"], 30_000);
+    let compared = tptrace(folder.path(), &["summary", "--compare", "g0.json", "g1.json"]);
+    let text = words(&compared.stdout);
+    assert!(text.contains("gone") && text.contains("new") && text.contains("mean step"), "{text}");
+    let missing = tptrace(folder.path(), &["summary", "none.json"]);
+    assert_eq!(missing.status.code(), Some(1));
+    assert!(words(&missing.stderr).contains("none.json"));
+}
+
+#[test]
+fn checks_say_so_by_their_status() {
+    let folder = scratch();
+    merged(folder.path());
+    fs::write(folder.path().join("warned.json"), "[]").expect("written");
+    fs::write(folder.path().join("cut.json"), &rank(1, 3)[..100]).expect("written");
+    for (arguments, status, said) in [
+        (&["check", "--strict", "both.json.gz", "g0.json"][..], 0, "nothing found"),
+        (&["check", "warned.json"], 0, "warning bare-array"),
+        (&["check", "--strict", "warned.json"], 1, "warning no-events"),
+        (
+            &["check", "g0.json", "cut.json"],
+            1,
+            "error truncated: the document ends before it should\n    readers: Perfetto",
+        ),
+        (&["check", "--json", "cut.json"], 1, "\"code\":\"truncated\""),
+        (&["check", "--codes"], 0, "crossing-slices"),
+        (&["check", "none.json"], 2, ""),
+        (&["check"], 2, ""),
+    ] {
+        let done = tptrace(folder.path(), arguments);
+        let text = words(&done.stdout);
+        assert_eq!(done.status.code(), Some(status), "{arguments:?}: {text}{}", words(&done.stderr));
+        assert!(text.contains(said), "{arguments:?}: {text}");
+    }
+}
+
+#[test]
+fn cuts_change_nothing_of_what_stays() {
+    let folder = scratch();
+    merged(folder.path());
+    let whole = |name: &str| {
+        let bytes = fs::read(folder.path().join(name)).expect("a file");
+        let mut text = Vec::new();
+        match bytes.starts_with(&[0x1f, 0x8b]) {
+            true => flate2::read::GzDecoder::new(&bytes[..]).read_to_end(&mut text).expect("gzip"),
+            false => bytes.as_slice().read_to_end(&mut text).expect("bytes"),
+        };
+        parsed(&text)
+    };
+    let cut = |arguments: &[&str]| {
+        let done = tptrace(folder.path(), &[&["cut", "both.json.gz", "-o", "part.json"], arguments].concat());
+        assert!(done.status.success(), "{arguments:?}: {}", words(&done.stderr));
+        (whole("part.json"), words(&done.stderr))
+    };
+    let before = whole("both.json.gz");
+    let events = |document: &Value| document["traceEvents"].as_array().expect("events").clone();
+    let (same, _) = cut(&[]);
+    assert_eq!(same, before);
+    let (one, said) = cut(&["--rank", "1"]);
+    let expected: Vec<Value> =
+        events(&before).into_iter().filter(|event| event["pid"].as_u64().expect("a pid") >= 10_000_000).collect();
+    assert_eq!(events(&one), expected);
+    assert!(said.contains("of other ranks"), "{said}");
+    assert_eq!(one["ranks"], before["ranks"]);
+    assert_eq!(one["tptrace"]["cuts"], serde_json::json!([{"ranks": [1]}]));
+    let (window, _) = cut(&["--window", "20us..30us", "--category", "kernel"]);
+    let kernels: Vec<Value> =
+        events(&before).into_iter().filter(|event| event["ph"] == "M" || event["cat"] == "kernel").collect();
+    assert_eq!(events(&window), kernels);
+    // A cut of a cut says both, and a file can be replaced by its part.
+    let again = tptrace(folder.path(), &["cut", "-q", "part.json", "--name", "gemm0", "-o", "part.json"]);
+    assert!(again.status.success() && again.stderr.is_empty());
+    assert_eq!(whole("part.json")["tptrace"]["cuts"].as_array().expect("cuts").len(), 2);
+    for (arguments, reason) in [
+        (&["cut", "g0.json", "--rank", "3", "-o", "x.json"][..], "it is of rank 0 alone"),
+        (&["cut", "g0.json", "--window", "2s..1s", "-o", "x.json"], "is empty"),
+        (&["cut", "none.json", "-o", "x.json"], "none.json"),
+    ] {
+        let done = tptrace(folder.path(), arguments);
+        assert_eq!(done.status.code(), Some(1), "{arguments:?}");
+        assert!(words(&done.stderr).contains(reason), "{}", words(&done.stderr));
+        assert!(!folder.path().join("x.json").exists());
+    }
+}

@@ -3,9 +3,10 @@
 use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 
-use super::units;
+use super::select::{self, Select};
+use super::terminal;
 use crate::Error;
-use crate::merge::{Alignment, Input, MergeOptions, MergeReport, Selection, merge};
+use crate::merge::{Alignment, MergeOptions, MergeReport, merge};
 use crate::output::{Compression, Progress, Target, WriteOptions};
 use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -34,27 +35,8 @@ pub(super) struct Arguments {
     /// Nanoseconds to add to the timestamps of each file, in their order.
     #[arg(long, value_delimiter = ',', allow_hyphen_values = true, conflicts_with = "align")]
     offset_ns: Option<Vec<i64>>,
-    /// Only the files of these ranks, as in 0,4-7.
-    #[arg(long, value_name = "RANKS", value_delimiter = ',', value_parser = units::ranks, allow_hyphen_values = true)]
-    rank: Vec<Ranks>,
-    /// Only what reaches into this time after the earliest event, as in 100ms..1.5s or ..2s.
-    #[arg(long, value_name = "FROM..TO", value_parser = units::window, allow_hyphen_values = true)]
-    window: Option<(i64, i64)>,
-    /// Only events of this category; may be given more than once.
-    #[arg(long, value_name = "CATEGORY", value_delimiter = ',')]
-    category: Vec<String>,
-    /// Only slices at least this long, as in 10us. What has no duration stays.
-    #[arg(long, value_name = "TIME", value_parser = units::duration)]
-    min_duration: Option<u64>,
-    /// Only events whose name matches this regular expression somewhere; may be given more than once.
-    #[arg(long, value_name = "PATTERN")]
-    name: Vec<String>,
-    /// No events whose name matches this; may be given more than once.
-    #[arg(long, value_name = "PATTERN")]
-    exclude_name: Vec<String>,
-    /// Only the longest slices that fit this size before compression, as in 500MB.
-    #[arg(long, value_name = "SIZE", value_parser = units::size)]
-    max_size: Option<u64>,
+    #[command(flatten)]
+    select: Select,
     /// Compress, whatever the name of the output.
     #[arg(long)]
     gzip: bool,
@@ -72,9 +54,6 @@ pub(super) struct Arguments {
     quiet: bool,
 }
 
-/// What one `--rank` stands for.
-type Ranks = Vec<i64>;
-
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Align {
     /// If every file says how; else leave them, and warn.
@@ -87,14 +66,7 @@ enum Align {
 
 pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     let count = arguments.inputs.len();
-    let inputs: Vec<Input> = arguments
-        .inputs
-        .into_iter()
-        .map(|path| match path.as_os_str() == "-" {
-            true => Input::Reader { name: "<stdin>".to_owned(), reader: Box::new(io::stdin()) },
-            false => Input::Path(path),
-        })
-        .collect();
+    let inputs = terminal::inputs(arguments.inputs);
     let alignment = match (arguments.offset_ns, arguments.align) {
         (Some(offsets), _) => Alignment::Offsets(offsets),
         (None, Align::Auto) => Alignment::Auto,
@@ -105,15 +77,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
         verbatim: arguments.verbatim,
         salvage: arguments.salvage,
         alignment,
-        selection: Selection {
-            ranks: arguments.rank.into_iter().flatten().collect(),
-            window_ns: arguments.window,
-            categories: arguments.category,
-            min_duration_ns: arguments.min_duration.unwrap_or(0),
-            names: arguments.name,
-            exclude_names: arguments.exclude_name,
-            max_bytes: arguments.max_size,
-        },
+        selection: arguments.select.selection(),
         write: WriteOptions {
             compression: if arguments.gzip { Compression::Gzip } else { Compression::Auto },
             level: arguments.level,
@@ -159,32 +123,7 @@ fn tell(report: &MergeReport, count: usize) {
     for warning in &report.warnings {
         eprintln!("tptrace: warning: {warning}");
     }
-    for input in &report.inputs {
-        for damage in &input.damage {
-            eprintln!("tptrace: damaged: {damage}");
-        }
-        if input.repaired + input.lost > 0 {
-            let (path, repaired, lost) = (input.path.display(), input.repaired, input.lost);
-            eprintln!("tptrace: {path}: {repaired} events repaired, {lost} damaged pieces left out");
-        }
-    }
-    let cut = report.cut();
-    if cut.total() > 0 {
-        let reasons = [
-            (cut.window, "outside the window"),
-            (cut.category, "of other categories"),
-            (cut.name, "of other names"),
-            (cut.duration, "too short"),
-            (cut.budget, "beyond the size"),
-            (cut.flow, "flow events without both ends"),
-        ];
-        let said: Vec<String> =
-            reasons.iter().filter(|(count, _)| *count > 0).map(|(count, why)| format!("{count} {why}")).collect();
-        eprintln!("tptrace: {} events left out: {}", cut.total(), said.join(", "));
-    }
-    if let Some(ns) = report.complete_from_ns {
-        eprintln!("tptrace: all slices of at least {} us are there", ns as f64 / 1e3);
-    }
+    select::tell(report);
     let clock = if report.aligned { "on one clock" } else { "each on its own clock" };
     eprintln!("tptrace: {} events of {count} files, {clock}, in {} bytes", report.kept(), report.written.written);
 }

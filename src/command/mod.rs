@@ -2,11 +2,16 @@
 //!
 //! No part of the crate's API: anything here may change with any version.
 
+mod check;
+mod cut;
 pub mod demo;
 mod gpu;
 mod merge;
 mod pages;
 mod recover;
+mod select;
+mod summary;
+mod terminal;
 mod units;
 
 use std::ffi::OsString;
@@ -24,6 +29,9 @@ struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     Merge(merge::Arguments),
+    Summary(summary::Arguments),
+    Check(check::Arguments),
+    Cut(cut::Arguments),
     Recover(recover::Arguments),
     Gpu(gpu::Arguments),
     Demo(demo::Arguments),
@@ -45,18 +53,18 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         }
     };
     let result = match arguments.command {
-        Command::Merge(arguments) => merge::run(arguments),
-        Command::Recover(arguments) => recover::run(arguments),
+        Command::Merge(arguments) => merge::run(arguments).map(|()| 0),
+        Command::Summary(arguments) => summary::run(arguments),
+        Command::Check(arguments) => check::run(arguments),
+        Command::Cut(arguments) => cut::run(arguments).map(|()| 0),
+        Command::Recover(arguments) => recover::run(arguments).map(|()| 0),
         Command::Gpu(arguments) => return gpu::run(arguments),
-        Command::Demo(arguments) => demo::run(&arguments),
-        Command::Completions(arguments) => pages::completions(&arguments),
-        Command::Man(arguments) => pages::man(&arguments),
+        Command::Demo(arguments) => demo::run(&arguments).map(|()| 0),
+        Command::Completions(arguments) => pages::completions(&arguments).map(|()| 0),
+        Command::Man(arguments) => pages::man(&arguments).map(|()| 0),
     };
-    match result {
-        Ok(()) => 0,
-        Err(error) => {
-            eprintln!("tptrace: {error}");
-            1
-        }
-    }
+    result.unwrap_or_else(|error| {
+        eprintln!("tptrace: {error}");
+        1
+    })
 }

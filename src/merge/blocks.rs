@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use super::cutter::{Cut, Cutter};
 use super::order::Ticket;
 use super::plan::{Part, Plan};
 use super::select::Marks;
 use crate::error::Result;
 use crate::output::Job;
+use crate::read::cutter::{Cut, Cutter};
+use crate::read::document::changed;
 
 /// Inputs whose metadata make one piece.
 pub(super) const ABOUT: usize = 64;
@@ -124,7 +125,7 @@ impl<'p, 'a> Blocks<'p, 'a> {
             self.piece = 0;
         }
         let Some(cutter) = &mut self.reading else { return Ok(None) };
-        let Some(cut) = cutter.next(self.plan, part)? else {
+        let Some(cut) = cutter.next(part, &self.plan.options.limits, self.plan.options.salvage)? else {
             part.count(0, 0, cutter.lost);
             return Ok(None);
         };
@@ -132,7 +133,7 @@ impl<'p, 'a> Blocks<'p, 'a> {
             None => None,
             Some(selected) => {
                 let marks = &selected.marks[index];
-                let first = marks.first_of(self.piece).ok_or_else(|| super::changed(&part.input.stored.name))?;
+                let first = marks.first_of(self.piece).ok_or_else(|| changed(&part.input.stored.name))?;
                 Some((marks.clone(), first))
             }
         };

@@ -1,9 +1,9 @@
 //! What stands around the merged events.
 
-use super::document::Member;
-use super::json::quote;
 use super::lanes::{default_sort, sort_index};
 use super::plan::{Part, Plan};
+use crate::read::document::Member;
+use crate::read::json::quote;
 
 /// The end of the document.
 pub(super) const END: &[u8] = b"\n]}\n";
@@ -28,6 +28,9 @@ fn list(numbers: impl Iterator<Item = i64>) -> String {
 /// From the brace to the list of ranks.
 pub(super) fn start(plan: &Plan<'_>, out: &mut Vec<u8>) {
     out.extend_from_slice(b"{\n");
+    if plan.in_place {
+        return kept(plan, out);
+    }
     let ranks = list(plan.parts.iter().map(|part| part.fate.rank));
     if plan.options.verbatim {
         pair(out, "displayTimeUnit", b"\"ns\"");
@@ -78,6 +81,32 @@ pub(super) fn start(plan: &Plan<'_>, out: &mut Vec<u8>) {
     own.extend_from_slice(b"]}}");
     pair(out, "tptrace", &own);
     out.extend_from_slice(b"\"ranks\": [");
+}
+
+/// What a document that is cut says of itself, and what was selected.
+fn kept(plan: &Plan<'_>, out: &mut Vec<u8>) {
+    let members = plan.parts.first().map_or(&[][..], |part| &part.input.document.members);
+    let mut own = serde_json::Map::new();
+    for (index, (key, value)) in members.iter().enumerate() {
+        // Of a key that occurs twice, the last value, as parsers have it.
+        if members[index + 1..].iter().any(|(other, _)| other == key) {
+            continue;
+        }
+        match serde_json::from_slice(value) {
+            Ok(serde_json::Value::Object(value)) if key == "tptrace" => own = value,
+            _ => pair(out, key, value),
+        }
+    }
+    let note = plan.note.as_deref().and_then(|note| serde_json::from_str(note).ok());
+    if let Some(note) = note {
+        let cuts = own.entry("cuts").or_insert_with(|| serde_json::Value::Array(Vec::new()));
+        if let Some(cuts) = cuts.as_array_mut() {
+            cuts.push(note);
+        }
+    }
+    if !own.is_empty() {
+        pair(out, "tptrace", serde_json::Value::Object(own).to_string().as_bytes());
+    }
 }
 
 /// What one input says of itself, as it says it.

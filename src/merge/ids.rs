@@ -7,7 +7,7 @@ use std::hash::{BuildHasher, Hasher};
 
 use foldhash::quality::FixedState;
 
-use super::json::{self, PAD};
+use crate::read::json::{self, PAD};
 
 /// Integers above are not exact in JavaScript; the upper half of what is below holds hashed ids.
 const EXACT: u64 = 1 << 53;
@@ -102,7 +102,7 @@ impl Ids {
         padded.resize(raw.len() + PAD, 0);
         let mut copied = 0;
         let mut at = json::space(&padded, 1);
-        while let Ok((_, value)) = super::document::member(&padded, at) {
+        while let Ok((_, value)) = crate::read::document::member(&padded, at) {
             at = json::space(&padded, value.end);
             if raw[value.start] != b'{' {
                 out.extend_from_slice(&raw[copied..value.start]);

@@ -8,10 +8,10 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::ids;
-use super::json;
 use super::order::Ticket;
 use super::pyint::python_int;
 use crate::error::{Error, Result};
+use crate::read::json;
 use crate::sync::{Mutex, lock};
 
 /// Pids end here: readers hold them in 32 bits.

@@ -6,38 +6,30 @@
 #![forbid(unsafe_code)]
 
 mod blocks;
-mod bounds;
 mod clock;
-mod cutter;
-mod document;
-mod event;
 mod head;
 mod ids;
-mod json;
 mod lanes;
 mod options;
 mod order;
 mod plan;
 mod pyint;
-mod reader;
-mod repair;
 mod report;
 mod rewrite;
 mod select;
-mod simd;
 mod size;
 pub mod split;
 mod survey;
-mod walk;
 
-pub use options::{Alignment, Input, Limits, MergeOptions, Selection};
+pub use crate::read::{Input, Limits};
+pub use options::{Alignment, MergeOptions, Selection};
 pub use report::{InputReport, MergeReport};
 pub use select::CutCounts;
 
 use crate::error::{Error, Result};
 use crate::output::{self, OnProgress, Progress, Target, Written};
+use crate::read::document::Depth;
 use blocks::Blocks;
-use document::Depth;
 use plan::Plan;
 use rewrite::Rewriter;
 
@@ -78,6 +70,38 @@ pub fn merge(
     }
 }
 
+/// Cuts one document: writes what `options.selection` leaves of it, and changes nothing of that. All metadata stay; they
+/// stand before the events, with a note of what was selected. Its ranks are those of its processes, if it is a merged
+/// one. Options of clocks and of the name of the trace do not count.
+///
+/// # Errors
+/// As [`merge`].
+pub fn cut(
+    input: Input,
+    mut target: Target<'_>,
+    options: &MergeOptions,
+    mut progress: Option<OnProgress<'_>>,
+) -> Result<MergeReport> {
+    let options = MergeOptions { verbatim: true, alignment: Alignment::Auto, ..options.clone() };
+    let stored = survey::store(vec![input])?;
+    let mut depth = if matches!(target, Target::File(_)) { Depth::Guess } else { Depth::Full };
+    loop {
+        let Some(surveyed) = survey::survey(&stored, depth, &options)?.pop() else {
+            return Err(Error::Internal("the document was not surveyed".into()));
+        };
+        let mut plan = Plan::in_place(surveyed, String::new(), &options);
+        let again = match &mut target {
+            Target::File(path) => Target::File(path),
+            Target::Writer(writer) => Target::Writer(&mut **writer),
+        };
+        match once(&mut plan, again, &mut progress) {
+            Ok(written) => return Ok(plan.report(written)),
+            Err(_) if plan.guessed_wrong() && depth == Depth::Guess => depth = Depth::Full,
+            Err(error) => return Err(error),
+        }
+    }
+}
+
 /// Selects and writes.
 fn once(plan: &mut Plan<'_>, target: Target<'_>, progress: &mut Option<OnProgress<'_>>) -> Result<Written> {
     let options = plan.options;
@@ -107,13 +131,4 @@ fn once(plan: &mut Plan<'_>, target: Target<'_>, progress: &mut Option<OnProgres
             move |job, out: &mut Vec<u8>| rewriter.job(job, out)
         },
     )
-}
-
-/// An internal error that names the input.
-fn changed(path: &std::path::Path) -> Error {
-    Error::Malformed {
-        path: path.into(),
-        offset: 0,
-        what: "it changed while it was read; is it still being written?".into(),
-    }
 }

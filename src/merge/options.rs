@@ -1,35 +1,8 @@
 //! What a merge is asked to do.
 
-use std::io::Read;
-use std::path::PathBuf;
-
 use crate::error::{Error, Result};
 use crate::output::WriteOptions;
-
-/// One document to merge.
-pub enum Input {
-    /// A file: JSON or gzip, told apart by its bytes. A pipe is copied to a temporary file first.
-    Path(PathBuf),
-    /// Any reader, such as standard input; copied to a temporary file first, since a merge reads twice.
-    Reader {
-        /// What messages call it.
-        name: String,
-        /// Where the bytes come from.
-        reader: Box<dyn Read + Send>,
-    },
-}
-
-impl From<PathBuf> for Input {
-    fn from(path: PathBuf) -> Self {
-        Input::Path(path)
-    }
-}
-
-impl From<&str> for Input {
-    fn from(path: &str) -> Self {
-        Input::Path(path.into())
-    }
-}
+use crate::read::Limits;
 
 /// Whether timestamps are moved so that the inputs share one clock.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -43,24 +16,6 @@ pub enum Alignment {
     Off,
     /// Add this many nanoseconds to every timestamp of each input, in the order of the inputs.
     Offsets(Vec<i64>),
-}
-
-/// Bounds that keep memory small whatever the inputs hold.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
-    /// Bytes of one event; 4 MiB by default.
-    pub event_bytes: usize,
-    /// Bytes of one input's metadata (everything but its events); 16 MiB by default.
-    pub metadata_bytes: usize,
-    /// Bytes that a selection sorts the ends of flows in, of all its threads together; 32 MiB by default. What is more goes
-    /// through a temporary file.
-    pub sort_bytes: usize,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self { event_bytes: 4 << 20, metadata_bytes: 16 << 20, sort_bytes: 32 << 20 }
-    }
 }
 
 /// Which events are merged. The default keeps all.

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::clock::{self, Aligned};
-use super::document::Shape;
 use super::ids::Ids;
 use super::lanes::{self, Block, Lanes};
 use super::options::{Alignment, MergeOptions};
@@ -15,6 +14,9 @@ use super::select::{CutCounts, Selected};
 use super::survey::Surveyed;
 use crate::error::{Error, Result};
 use crate::output::Written;
+use crate::read::cutter::Subject;
+use crate::read::document::{Document, Shape};
+use crate::read::reader::Stored;
 use crate::sync::{Mutex, lock};
 
 /// Sentences about damage that are kept for one input.
@@ -49,6 +51,7 @@ struct Tally {
     repaired: AtomicU64,
     lost: AtomicU64,
     damage: Mutex<Vec<String>>,
+    guessed_wrong: AtomicBool,
 }
 
 impl<'a> Part<'a> {
@@ -64,13 +67,26 @@ impl<'a> Part<'a> {
         self.tally.repaired.fetch_add(repaired, Ordering::Relaxed);
         self.tally.lost.fetch_add(lost, Ordering::Relaxed);
     }
+}
 
-    /// Notes damage that salvage passed by.
-    pub(super) fn damaged(&self, what: String) {
+impl Subject for Part<'_> {
+    fn stored(&self) -> &Stored {
+        self.input.stored
+    }
+
+    fn document(&self) -> &Document {
+        &self.input.document
+    }
+
+    fn damaged(&self, what: String) {
         let mut damage = lock(&self.tally.damage);
         if damage.len() < MAX_DAMAGE && !damage.contains(&what) {
             damage.push(what);
         }
+    }
+
+    fn guessed_wrong(&self) {
+        self.tally.guessed_wrong.store(true, Ordering::Relaxed);
     }
 }
 
@@ -93,7 +109,8 @@ pub(super) struct Plan<'a> {
     pub(super) selected: Option<Selected>,
     /// What the document says of that.
     pub(super) note: Option<String>,
-    guessed_wrong: AtomicBool,
+    /// One document is cut: what stays of it stays as it is.
+    pub(super) in_place: bool,
     /// Inputs read to their end.
     read: AtomicU64,
 }
@@ -179,9 +196,17 @@ impl<'a> Plan<'a> {
             count,
             selected: None,
             note: None,
-            guessed_wrong: AtomicBool::new(false),
+            in_place: false,
             read: AtomicU64::new(0),
         })
+    }
+
+    /// A plan that cuts one document, and changes nothing of what stays. Its ranks are those of its processes.
+    pub(super) fn in_place(input: Surveyed<'a>, trace_name: String, options: &'a MergeOptions) -> Self {
+        let block = Block { base: 0, size: 0 };
+        let fate =
+            Fate { rank: input.rank.unwrap_or(0), place: 0, offset: 0, ids: Ids { position: 0, count: 1 }, block };
+        Self { trace_name, in_place: true, ..Self::of_part(Part::new(input, fate), 1, options) }
     }
 
     /// A plan of one part of a merge that was planned elsewhere.
@@ -199,7 +224,7 @@ impl<'a> Plan<'a> {
             count,
             selected: None,
             note: None,
-            guessed_wrong: AtomicBool::new(false),
+            in_place: false,
             read: AtomicU64::new(0),
         }
     }
@@ -221,13 +246,9 @@ impl<'a> Plan<'a> {
         self.read.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Notes that the end of an input was guessed wrongly.
-    pub(super) fn note_wrong_guess(&self) {
-        self.guessed_wrong.store(true, Ordering::Relaxed);
-    }
-
+    /// Whether the end of an input was guessed wrongly.
     pub(super) fn guessed_wrong(&self) -> bool {
-        self.guessed_wrong.load(Ordering::Relaxed)
+        self.parts.iter().chain(&self.others).any(|part| part.tally.guessed_wrong.load(Ordering::Relaxed))
     }
 
     /// What became of one input.

@@ -1,6 +1,6 @@
 //! Integers as Python's `int()` makes them of a JSON value, of any size.
 
-use super::json;
+use crate::read::json;
 
 /// An integer of any size.
 #[derive(Debug, Clone, PartialEq, Eq)]

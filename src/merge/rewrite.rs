@@ -3,17 +3,17 @@
 use std::collections::BTreeMap;
 
 use super::blocks::{ABOUT, Block, Piece};
-use super::clock::shift_ts;
-use super::document::member;
-use super::event::{Event, Span};
 use super::head;
-use super::json;
 use super::lanes::{Process, sort_index};
 use super::order::Ticket;
 use super::plan::{Part, Plan};
 use super::pyint::python_int;
-use super::walk::walk;
 use crate::error::{Error, Result};
+use crate::read::document::member;
+use crate::read::event::{Event, Span};
+use crate::read::json;
+use crate::read::time::shift_ts;
+use crate::read::walk::walk;
 
 /// Changes of one event: pid, tid, ts, three ids, one argument.
 const MAX_EDITS: usize = 8;
@@ -135,7 +135,9 @@ impl<'p, 'a> Rewriter<'p, 'a> {
         out.extend_from_slice(if follows { b",\n" } else { b"" });
         let mut edits = Edits::default();
         self.texts.clear();
-        if self.plan.options.verbatim {
+        if self.plan.in_place {
+            // Nothing changes.
+        } else if self.plan.options.verbatim {
             self.verbatim(part, bytes, event, &mut edits);
         } else {
             self.edit(part, bytes, event, ticket, &mut edits)?;

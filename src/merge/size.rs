@@ -1,8 +1,8 @@
 //! How many bytes an event takes in the merged document, before it is rewritten.
 
-use super::clock::shift_ts;
-use super::event::Event;
 use super::plan::{Part, Plan};
+use crate::read::event::Event;
+use crate::read::time::shift_ts;
 
 /// The longest number of a rank and what stands around it in a process name, and the longest sort index.
 const RANK: u64 = 32;
@@ -12,6 +12,10 @@ const NUMBER: u64 = 20;
 pub(super) fn of(plan: &Plan<'_>, part: &Part<'_>, bytes: &[u8], event: &Event) -> u64 {
     let separator = 2;
     let own = u64::from(event.end - event.start) + separator;
+    if plan.in_place {
+        // A slice may lose the flow that it names: the key gets longer.
+        return own + if event.bind_id.is_empty() { 0 } else { 8 };
+    }
     let Some(pid) = event.pid.get(bytes) else { return own + growth(plan, part, bytes, event) };
     let new = match part.lanes.plain_pid(pid) {
         Some(pid) if !plan.options.verbatim => u64::from(pid.max(1).ilog10()) + 1,

@@ -1,14 +1,15 @@
 //! The first pass: what stands around the events of each input.
 
 use super::clock::Clock;
-use super::document::{self, Depth, Document, Shape};
-use super::event::Elements;
-use super::json::PAD;
-use super::options::{Input, MergeOptions};
+use super::options::MergeOptions;
 use super::pyint::python_int;
-use super::reader::Stored;
 use super::select::{Watch, each};
 use crate::error::{Error, Result};
+use crate::read::Input;
+use crate::read::document::{self, Depth, Document, Shape};
+use crate::read::event::Elements;
+use crate::read::json::PAD;
+use crate::read::reader::Stored;
 
 /// Bytes in which the first timestamp of an input is looked for.
 const FIRST: usize = 64 << 10;

@@ -13,6 +13,7 @@ import gzip
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -285,6 +286,63 @@ def recorded(folder: pathlib.Path) -> None:
         check("TensorBoard's plugin lists the steps", status == 0 and seen["steps"] == steps, seen)
 
 
+# Slices by name, as the summary has them: the children of a slice are those that Perfetto nests in it.
+BY_NAME = """WITH kids AS (SELECT parent_id, sum(dur) AS dur FROM slice GROUP BY 1)
+    SELECT ifnull(category, '') AS category, s.name AS name, count(*) AS count, sum(s.dur) AS total_ns,
+        sum(s.dur - ifnull(kids.dur, 0)) AS self_ns, min(s.dur) AS min_ns, max(s.dur) AS max_ns
+    FROM slice s LEFT JOIN kids ON kids.parent_id = s.id GROUP BY 1, 2"""
+
+
+def same_names(path: pathlib.Path, summary: Any, what: str) -> None:
+    """Counts and times of each name, as Perfetto's engine has them."""
+    keys = ("count", "total_ns", "self_ns", "min_ns", "max_ns")
+    rows = reader("perfetto.mjs", path, "--sql", BY_NAME)[1]["sql"][0]["rows"]
+    theirs = {(row["category"], row["name"]): [int(row[key]) for key in keys] for row in rows}
+    ours = {(row["category"], row["name"]): [row[key] for key in keys] for row in summary["names"]}
+    differ = {name: (row, theirs.get(name)) for name, row in ours.items() if theirs.get(name) != row}
+    check(f"{what}: Perfetto has the same numbers of each name", ours and not differ, list(differ.items())[:4])
+
+
+def same_gpu(ranks: list[Any], seen: Any, what: str) -> None:
+    """Where the GPU's time goes, as HTA has it, in us."""
+    theirs = {row["rank"]: row for row in seen["temporal_breakdown"]}
+    overlap = {row["rank"]: row["comp_comm_overlap_pctg"] for row in seen["comm_comp_overlap"]}
+    for rank in ranks:
+        gpu, row = rank["gpu"], theirs[rank["rank"]]
+        ours = [
+            gpu["idle_ns"],
+            gpu["compute_ns"],
+            gpu["busy_ns"] - gpu["compute_ns"],
+            rank["gpu_span_ns"],
+        ]
+        names = ("idle_time(us)", "compute_time(us)", "non_compute_time(us)", "kernel_time(us)")
+        check(f"{what}: HTA has the same times", all(abs(a / 1000 - row[n]) < 0.05 for a, n in zip(ours, names)), (ours, row))
+        if gpu["communication_ns"]:
+            percent = round(100 * gpu["overlap_ns"] / gpu["communication_ns"], 2)
+            check(f"{what}: and the same overlap", abs(percent - overlap[rank["rank"]]) < 0.011, (percent, overlap))
+
+
+def summed(folder: pathlib.Path) -> None:
+    """The numbers of `tptrace summary` are those of the readers."""
+    paths = sorted(folder.glob("rank*.pt.trace.json.gz"))
+    summaries = [json.loads(command("summary", "--json", path).stdout) for path in paths]
+    for path, summary in zip(paths, summaries):
+        same_names(path, summary, path.name)
+    # HTA rounds times to whole us otherwise, and takes every file of a folder for a rank.
+    os.environ["HTA_DISABLE_NS_ROUNDING"] = "1"
+    with tempfile.TemporaryDirectory() as alone:
+        for path in paths:
+            shutil.copy(path, alone)
+        seen = reader("hta.py", alone, "--last-step")[1]
+    del os.environ["HTA_DISABLE_NS_ROUNDING"]
+    same_gpu([summary["ranks"][0] for summary in summaries], seen, "both ranks")
+    found = command("check", "--strict", *paths, folder / "plain" / "rank0.json", folder / "merged.json.gz")
+    check("a check finds nothing in what we write", found.returncode == 0, found.stdout)
+    whole = json.loads(command("summary", "--json", folder / "merged.json.gz").stdout)
+    same_gpu(whole["ranks"], seen, "merged")
+    same_names(folder / "merged.json.gz", whole, "merged")
+
+
 DEPTHS = """SELECT s.name, s.depth, t.name AS thread, COUNT(*) AS count FROM slice s JOIN thread_track k ON s.track_id = k.id
     JOIN thread t USING (utid) WHERE s.category IN ('train', 'io', 'cpu_op', 'user_annotation') GROUP BY 1, 2, 3 ORDER BY 3, 2"""
 
@@ -340,6 +398,8 @@ def main() -> int:
         demo(folder)
         with section("two ranks merged"):
             merged(folder, 2)
+        with section("summary and check"):
+            summed(folder)
         with section("64 ranks merged"):
             example("demo", pathlib.Path(scratch, "many"), "64")
             merged(pathlib.Path(scratch, "many"), 64)

@@ -7,8 +7,8 @@ use std::collections::VecDeque;
 
 use super::mark::Marks;
 use super::rules::Rules;
-use super::sorter::{Record, Sorter};
 use crate::error::Result;
+use crate::read::sorter::{Record, Sorter};
 
 /// Slices open at once, and ends that wait for the next slice, which are remembered in a lane.
 const MAX_OPEN: usize = 1 << 16;

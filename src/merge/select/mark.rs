@@ -1,18 +1,20 @@
 //! One input's events marked: which stay.
 
-use super::super::cutter::Cutter;
-use super::super::event::{Event, Span};
 use super::super::lanes::MAX_PROCESSES;
 use super::super::plan::{Part, Plan};
-use super::super::walk::walk;
-use super::super::{clock, head, size};
+use super::super::{head, size};
+use crate::read::cutter::Cutter;
+use crate::read::event::{Event, Span};
+use crate::read::names::fingerprint;
+use crate::read::time::parse_ns;
+use crate::read::walk::walk;
 use foldhash::fast::FixedState;
 use hashbrown::HashSet;
 
 use super::budget::{Histogram, Share};
 use super::flows::{End, Flows, Point};
 use super::pairs::{Groups, Joined, Open, Role, Stacks};
-use super::rules::{CutCounts, Judge, Reason, Rules, fingerprint};
+use super::rules::{CutCounts, Judge, Reason, Rules};
 use super::watch::Watch;
 use crate::error::{Error, Result};
 
@@ -77,12 +79,12 @@ impl Marks {
 
 /// Nanoseconds of the merged document.
 fn time(part: &Part<'_>, bytes: &[u8], span: Span) -> Option<i64> {
-    let ns = clock::parse_ns(span.get(bytes)?)? + i128::from(part.fate.offset);
+    let ns = parse_ns(span.get(bytes)?)? + i128::from(part.fate.offset);
     Some(ns.clamp(i128::from(i64::MIN) / 4, i128::from(i64::MAX) / 4) as i64)
 }
 
 fn duration(bytes: &[u8], span: Span) -> i64 {
-    let ns = span.get(bytes).and_then(clock::parse_ns).unwrap_or(0);
+    let ns = span.get(bytes).and_then(parse_ns).unwrap_or(0);
     ns.clamp(0, i128::from(i64::MAX) / 4) as i64
 }
 
@@ -116,7 +118,7 @@ pub(super) fn scan(
     mut visit: impl FnMut(Option<(&[u8], &Event)>) -> Result<()>,
 ) -> Result<()> {
     let Some(mut cutter) = Cutter::open(part)? else { return Ok(()) };
-    while let Some(cut) = cutter.next(plan, part)? {
+    while let Some(cut) = cutter.next(part, &plan.options.limits, plan.options.salvage)? {
         watch.read(cut.length as u64)?;
         visit(None)?;
         walk(part, plan.options.salvage, cut, |bytes, event| visit(Some((bytes, event))))?;
@@ -169,7 +171,7 @@ pub(super) fn mark(
     })?;
     let Marker { mut marks, mut histogram, lanes, .. } = marker.open_ends();
     if !lanes.is_empty() {
-        let flows = flows(plan, part, &marks, &lanes, memory, watch)?;
+        let flows = flows(plan, (part, rules), &marks, &lanes, memory, watch)?;
         flows.finish(rules, &mut marks, |shortest, bytes| {
             if let Some(histogram) = &mut histogram {
                 histogram.add_flow(shortest, bytes);
@@ -182,19 +184,23 @@ pub(super) fn mark(
 /// The second pass: the ends of flows, and the slices of their lanes, of which the first has marked those that stay.
 fn flows(
     plan: &Plan<'_>,
-    part: &Part<'_>,
+    (part, rules): (&Part<'_>, &Rules),
     marks: &Marks,
     lanes: &HashSet<u64, FixedState>,
     memory: usize,
     watch: &Watch,
 ) -> Result<Flows> {
     let mut flows = Flows::new(memory);
+    let mut judge = Judge::new(rules);
     let mut stacks = Stacks::default();
     let mut ordinal = 0;
     scan(plan, part, watch, |step| {
         let Some((bytes, event)) = step else { return Ok(()) };
         let this = ordinal;
         ordinal += 1;
+        if !judge.of_rank(bytes, event) {
+            return Ok(());
+        }
         let phase = event.phase(bytes);
         match phase {
             b's' | b't' | b'f' => {
@@ -269,6 +275,10 @@ impl Marker<'_, '_> {
         {
             let pid = event.pid.of(bytes);
             histogram.fixed += if self.processes.insert(fingerprint(&[pid])) { head::process_bytes(pid) } else { 0 };
+        }
+        if !self.judge.of_rank(bytes, event) {
+            self.marks.cut.rank += 1;
+            return Ok(());
         }
         let phase = event.phase(bytes);
         if phase == b'M' || bytes[event.start as usize] != b'{' {

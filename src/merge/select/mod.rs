@@ -8,7 +8,6 @@ mod flows;
 mod mark;
 mod pairs;
 mod rules;
-mod sorter;
 mod watch;
 
 pub use rules::CutCounts;
@@ -25,6 +24,7 @@ use super::head;
 use super::options::Selection;
 use super::plan::Plan;
 use crate::error::{Error, Result};
+use crate::read::ranks::Ranks;
 use budget::{Floor, Histogram};
 
 /// The events that stay.
@@ -45,7 +45,18 @@ pub(super) fn select(
     mut tell: impl FnMut(u64) -> bool,
 ) -> Result<Option<(Selected, String)>> {
     let mut rules = Rules::new(selection)?;
-    if !selection.cuts_events() {
+    if let (true, false, Some(part)) = (plan.in_place, selection.ranks.is_empty(), plan.parts.first()) {
+        let ranks = Ranks::of(&part.input.document, &[], 0);
+        if !ranks.many() && !selection.ranks.contains(&part.fate.rank) {
+            let path = part.input.stored.name.display();
+            return Err(Error::invalid(format!(
+                "{path}: it is of rank {} alone, which was not asked for",
+                part.fate.rank
+            )));
+        }
+        rules.ranks = ranks.many().then(|| (ranks, selection.ranks.clone()));
+    }
+    if !selection.cuts_events() && rules.ranks.is_none() {
         return Ok(None);
     }
     let (count, watch) = (plan.parts.len(), Watch::default());

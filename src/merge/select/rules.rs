@@ -1,16 +1,15 @@
 //! Which events are wanted, judged one by one.
 
-use std::hash::BuildHasher;
-
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use regex_lite::Regex;
 
-use super::super::event::Event;
-use super::super::json;
 use super::super::options::Selection;
 use super::budget::Floor;
 use crate::error::{Error, Result};
+use crate::read::event::Event;
+use crate::read::json;
+use crate::read::ranks::Ranks;
 
 /// Names whose verdict is remembered by one pass.
 const MAX_MEMO: usize = 1 << 16;
@@ -40,12 +39,14 @@ pub struct CutCounts {
     pub budget: u64,
     /// Flow events of which one end was left out.
     pub flow: u64,
+    /// Of processes of another rank, when a merged document is cut.
+    pub rank: u64,
 }
 
 impl CutCounts {
     /// All of them.
     pub fn total(&self) -> u64 {
-        self.window + self.category + self.name + self.duration + self.budget + self.flow
+        self.window + self.category + self.name + self.duration + self.budget + self.flow + self.rank
     }
 
     pub(super) fn add(&mut self, reason: Reason, events: u64) {
@@ -66,6 +67,7 @@ impl CutCounts {
         self.duration += other.duration;
         self.budget += other.budget;
         self.flow += other.flow;
+        self.rank += other.rank;
     }
 }
 
@@ -78,6 +80,8 @@ pub(in crate::merge) struct Rules {
     names: Vec<Regex>,
     excluded: Vec<Regex>,
     min_duration: i64,
+    /// Ranks whose processes stay, and how they are told apart.
+    pub(super) ranks: Option<(Ranks, Vec<i64>)>,
     /// Set once the histogram of the budget is known.
     pub(super) floor: Option<Floor>,
 }
@@ -102,6 +106,7 @@ impl Rules {
             names: patterns("the name pattern", &selection.names)?,
             excluded: patterns("the name pattern", &selection.exclude_names)?,
             min_duration: i64::try_from(selection.min_duration_ns).unwrap_or(i64::MAX),
+            ranks: None,
             floor: None,
         })
     }
@@ -120,11 +125,29 @@ pub(super) struct Judge<'r> {
     pub(super) rules: &'r Rules,
     names: HashMap<Box<[u8]>, bool, FixedState>,
     categories: HashMap<Box<[u8]>, bool, FixedState>,
+    /// Whether a process stays, by its pid.
+    processes: HashMap<Box<[u8]>, bool, FixedState>,
 }
 
 impl<'r> Judge<'r> {
     pub(super) fn new(rules: &'r Rules) -> Self {
-        Self { rules, names: HashMap::default(), categories: HashMap::default() }
+        Self { rules, names: HashMap::default(), categories: HashMap::default(), processes: HashMap::default() }
+    }
+
+    /// Whether the event is of a process of a rank that was asked for.
+    #[inline]
+    pub(super) fn of_rank(&mut self, bytes: &[u8], event: &Event) -> bool {
+        let Some((ranks, wanted)) = &self.rules.ranks else { return true };
+        let pid = event.pid.of(bytes);
+        if let Some(&known) = self.processes.get(pid) {
+            return known;
+        }
+        let text = if pid.first() == Some(&b'"') { json::decode(pid) } else { String::from_utf8_lossy(pid).into() };
+        let verdict = wanted.contains(&ranks.rank(&text, None));
+        if self.processes.len() < MAX_MEMO {
+            self.processes.insert(pid.into(), verdict);
+        }
+        verdict
     }
 
     /// What the event's words say, whatever its time.
@@ -173,16 +196,4 @@ fn remembered(memo: &mut HashMap<Box<[u8]>, bool, FixedState>, raw: &[u8], judge
         memo.insert(raw.into(), verdict);
     }
     verdict
-}
-
-/// A number for some bytes, so likely its own that two never meet in one input.
-#[inline]
-pub(super) fn fingerprint(parts: &[&[u8]]) -> u64 {
-    use std::hash::Hasher;
-    let mut hasher = foldhash::quality::FixedState::with_seed(7).build_hasher();
-    for part in parts {
-        hasher.write(part);
-        hasher.write_u8(0xff);
-    }
-    hasher.finish()
 }

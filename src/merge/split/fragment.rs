@@ -6,15 +6,15 @@
 use std::path::Path;
 
 use super::super::blocks::Blocks;
-use super::super::options::Input;
 use super::super::plan::{Part, Plan};
-use super::super::reader::Stored;
 use super::super::report::InputReport;
 use super::super::rewrite::Rewriter;
 use super::super::select;
 use super::text::{self, Fragment, Kind, Task};
 use crate::error::{Error, Result};
 use crate::output::{self, Compression, OnProgress, Progress, Target, WriteOptions};
+use crate::read::Input;
+use crate::read::reader::Stored;
 
 /// Of an empty member with an extra field: header, length of the field, name and length of its subfield.
 const FIXED: [u8; 10] = [0x1f, 0x8b, 8, 4, 0, 0, 0, 0, 0, 0xff];
@@ -39,7 +39,7 @@ pub fn fragment(
     let task: Task = text::parse(task, "task")?;
     let stored = Stored::new(input)?;
     if stored.size != task.survey.size {
-        return Err(super::super::changed(&stored.name));
+        return Err(crate::read::document::changed(&stored.name));
     }
     let options = task.options();
     let part = Part::new(task.survey.surveyed(&stored)?, task.fate());

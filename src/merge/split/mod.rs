@@ -10,14 +10,15 @@ mod text;
 
 use std::path::PathBuf;
 
-use super::document::Depth;
 use super::head;
-use super::options::{Alignment, Input, MergeOptions, Selection};
+use super::options::{Alignment, MergeOptions, Selection};
 use super::plan::{Part, Plan};
-use super::reader::Stored;
 use super::select::{self, Rules};
 use super::survey;
 use crate::error::{Error, Result};
+use crate::read::Input;
+use crate::read::document::Depth;
+use crate::read::reader::Stored;
 
 pub use fragment::fragment;
 pub use join::join;

@@ -2,17 +2,18 @@
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-use super::super::document::{Document, Shape};
 use super::super::ids::Ids;
 use super::super::lanes::Block;
-use super::super::options::{Limits, MergeOptions, Selection};
+use super::super::options::{MergeOptions, Selection};
 use super::super::plan::{Fate, Plan};
-use super::super::reader::Stored;
 use super::super::report::{InputReport, MergeReport};
 use super::super::select::CutCounts;
 use super::super::survey::Surveyed;
 use crate::error::{Error, Result};
 use crate::output::Written;
+use crate::read::Limits;
+use crate::read::document::{Document, Shape};
+use crate::read::reader::Stored;
 
 /// Texts of other versions are refused.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -232,7 +233,8 @@ impl Kind for Fragment {
 
 impl Fragment {
     pub(super) fn new(task: &Task, bytes: u64, report: &InputReport) -> Self {
-        let CutCounts { window, category, name, duration, budget, flow } = report.cut;
+        // A split merge cuts no document in place: the count of ranks is zero.
+        let CutCounts { window, category, name, duration, budget, flow, rank: _ } = report.cut;
         // It has to fit a field of a gzip header.
         let short = |text: &String| text.chars().take(1000).collect();
         Self {
@@ -309,7 +311,7 @@ impl Around {
                 rank_stated: source.stated,
                 offset_ns: source.offset,
                 pid_base: source.base,
-                cut: CutCounts { window, category, name, duration, budget, flow },
+                cut: CutCounts { window, category, name, duration, budget, flow, rank: 0 },
                 kept: fragment.kept,
                 repaired: fragment.repaired,
                 lost: fragment.lost,

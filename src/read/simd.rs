@@ -15,27 +15,40 @@ fn splat(byte: u8) -> u8x16 {
 
 /// Bytes that end a run of plain text in a string: the quote, the backslash and control characters.
 #[inline(always)]
-pub(super) fn string_stops(bytes: &[u8], at: usize) -> u32 {
+pub(crate) fn string_stops(bytes: &[u8], at: usize) -> u32 {
     let x = load(bytes, at);
     let control = x.min(splat(0x1f)).simd_eq(x);
     (x.simd_eq(splat(b'"')) | x.simd_eq(splat(b'\\')) | control).to_bitmask()
 }
 
+/// The first backslash from `at` on, before `end`; the bytes go on for 16 after it.
+#[inline]
+pub(crate) fn backslash(bytes: &[u8], mut at: usize, end: usize) -> Option<usize> {
+    while at < end {
+        let found = load(bytes, at).simd_eq(splat(b'\\')).to_bitmask();
+        if found != 0 {
+            return Some(at + found.trailing_zeros() as usize).filter(|&at| at < end);
+        }
+        at += 16;
+    }
+    None
+}
+
 /// The masks of 64 bytes that the boundary finder needs.
-pub(super) struct Masks {
+pub(crate) struct Masks {
     /// `"`
-    pub(super) quotes: u64,
+    pub(crate) quotes: u64,
     /// `\`
-    pub(super) backslashes: u64,
+    pub(crate) backslashes: u64,
     /// `{` and `[`
-    pub(super) opens: u64,
+    pub(crate) opens: u64,
     /// `}` and `]`
-    pub(super) closes: u64,
+    pub(crate) closes: u64,
 }
 
 /// Computes [`Masks`] for `bytes[at..at + 64]`.
 #[inline(always)]
-pub(super) fn masks(bytes: &[u8], at: usize) -> Masks {
+pub(crate) fn masks(bytes: &[u8], at: usize) -> Masks {
     let mut m = Masks { quotes: 0, backslashes: 0, opens: 0, closes: 0 };
     for part in 0..4 {
         let x = load(bytes, at + part * 16);

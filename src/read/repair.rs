@@ -4,7 +4,7 @@ use super::bounds::{Bounds, STEP};
 use super::json::PAD;
 
 /// The end of the element that starts at `at`, found by its brackets alone; at most `length`.
-pub(super) fn end_of(bytes: &[u8], at: usize, length: usize) -> usize {
+pub(crate) fn end_of(bytes: &[u8], at: usize, length: usize) -> usize {
     let mut window = 4 << 10;
     loop {
         let to = (at + window).min(length);
@@ -48,7 +48,7 @@ fn first_end(bytes: &[u8], to: usize) -> Option<usize> {
 
 /// The event with what JSON does not allow made into what it does: bytes that are not UTF-8 into U+FFFD, control
 /// characters in strings into escapes, NaN and infinities into strings. `None` if that changes nothing.
-pub(super) fn mend(event: &[u8]) -> Option<Vec<u8>> {
+pub(crate) fn mend(event: &[u8]) -> Option<Vec<u8>> {
     let text = String::from_utf8_lossy(event);
     let mut out = String::with_capacity(text.len() + 16);
     let mut in_string = false;

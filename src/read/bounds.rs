@@ -6,11 +6,11 @@
 use super::simd;
 
 /// Bytes looked at in one step.
-pub(super) const STEP: usize = 64;
+pub(crate) const STEP: usize = 64;
 
 /// Where the scan stands between two steps.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Bounds {
+pub(crate) struct Bounds {
     /// All ones if the next byte is inside a string.
     in_string: u64,
     /// One if the next byte is escaped.
@@ -21,7 +21,7 @@ pub(super) struct Bounds {
 
 /// What a scan met.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Found {
+pub(crate) enum Found {
     /// Nothing special: the bytes were all looked at.
     More,
     /// The bracket that closes the array is at this position.
@@ -32,7 +32,7 @@ impl Bounds {
     /// Looks at `bytes[from..to]`, a multiple of [`STEP`] bytes. `last` becomes the position just after the last
     /// object or array that ended as an element of the events array.
     #[inline]
-    pub(super) fn scan(&mut self, bytes: &[u8], from: usize, to: usize, last: &mut Option<usize>) -> Found {
+    pub(crate) fn scan(&mut self, bytes: &[u8], from: usize, to: usize, last: &mut Option<usize>) -> Found {
         let mut at = from;
         while at + STEP <= to {
             let m = simd::masks(bytes, at);
@@ -67,12 +67,12 @@ impl Bounds {
     }
 
     /// Whether the scan stands between elements, outside any of them.
-    pub(super) fn between_elements(&self) -> bool {
+    pub(crate) fn between_elements(&self) -> bool {
         self.depth == 0 && self.in_string == 0
     }
 
     /// Whether the scan stands inside a string.
-    pub(super) fn in_string(&self) -> bool {
+    pub(crate) fn in_string(&self) -> bool {
         self.in_string != 0
     }
 

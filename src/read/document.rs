@@ -5,17 +5,17 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use super::bounds::{Bounds, Found, STEP};
+use super::input::Limits;
 use super::json::{self, Bad, PAD, Scan, What};
-use super::options::Limits;
 use super::reader::{Source, Stored};
 use crate::error::{Error, Result};
 
 /// A key of the document and its value as text.
-pub(super) type Member = (String, Vec<u8>);
+pub(crate) type Member = (String, Vec<u8>);
 
 /// The kind of document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Shape {
+pub(crate) enum Shape {
     /// `{"traceEvents": [...], ...}`
     Object,
     /// `[...]`, whose closing bracket may be missing.
@@ -26,32 +26,32 @@ pub(super) enum Shape {
 
 /// An input's surroundings.
 #[derive(Debug, Clone)]
-pub(super) struct Document {
-    pub(super) shape: Shape,
+pub(crate) struct Document {
+    pub(crate) shape: Shape,
     /// The byte after the bracket that opens the events array.
-    pub(super) events_at: u64,
+    pub(crate) events_at: u64,
     /// Metadata in document order.
-    pub(super) members: Vec<Member>,
+    pub(crate) members: Vec<Member>,
     /// How many of the members stand before the events.
-    pub(super) before: usize,
+    pub(crate) before: usize,
     /// Whether the end was read too, rather than taken to hold nothing.
-    pub(super) thorough: bool,
+    pub(crate) thorough: bool,
     /// Whether the file is compressed.
-    pub(super) gzip: bool,
+    pub(crate) gzip: bool,
     /// With salvage: the end could not be read, for this reason.
-    pub(super) broken: Option<String>,
+    pub(crate) broken: Option<String>,
 }
 
 impl Document {
     /// The raw value of a key; of a key that occurs twice, the last.
-    pub(super) fn get(&self, key: &str) -> Option<&[u8]> {
+    pub(crate) fn get(&self, key: &str) -> Option<&[u8]> {
         self.members.iter().rev().find(|(k, _)| k == key).map(|(_, v)| v.as_slice())
     }
 }
 
 /// How far to read an input for its surroundings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Depth {
+pub(crate) enum Depth {
     /// Only to the first event.
     Head,
     /// The head, and of a plain file its last bytes, in which the end of the events is guessed. The merge
@@ -62,7 +62,7 @@ pub(super) enum Depth {
 }
 
 /// How bytes are turned into an error that names the file.
-pub(super) fn malformed(path: &Path, base: u64, bad: Bad) -> Error {
+pub(crate) fn malformed(path: &Path, base: u64, bad: Bad) -> Error {
     let (path, offset) = (path.to_path_buf(), base + bad.at() as u64);
     match bad.what() {
         What::Depth => Error::Limit { path, offset, what: What::Depth.text().into() },
@@ -75,7 +75,7 @@ fn damaged(path: &Path, offset: u64, what: &str) -> Error {
 }
 
 /// Reads an input's surroundings. With `salvage`, a damaged end is noted, not an error.
-pub(super) fn peek(input: &Stored, depth: Depth, limits: &Limits, salvage: bool) -> Result<Document> {
+pub(crate) fn peek(input: &Stored, depth: Depth, limits: &Limits, salvage: bool) -> Result<Document> {
     let mut source = input.open()?;
     let (mut document, mut buffer, read) = head(&mut source, input, limits, salvage)?;
     document.gzip = !source.is_plain();
@@ -252,7 +252,7 @@ fn utf8(bytes: &[u8]) -> Scan<()> {
 }
 
 /// The key that starts at `at`, and where its value stands.
-pub(super) fn member(buffer: &[u8], at: usize) -> Scan<(String, Range<usize>)> {
+pub(crate) fn member(buffer: &[u8], at: usize) -> Scan<(String, Range<usize>)> {
     let value = json::key(buffer, at)?;
     let key = json::decode(&buffer[at..json::string(buffer, at)?]);
     Ok((key, value..json::value(buffer, value)?))
@@ -275,7 +275,7 @@ fn only_space(source: &mut Source, path: &Path, seen: &[u8], mut offset: u64) ->
 
 /// The members that follow the events. `buffer` starts at the bracket that closes the array, is padded, and
 /// holds the document to its end.
-pub(super) fn parse_tail(buffer: &[u8], length: usize, shape: Shape) -> Scan<Vec<Member>> {
+pub(crate) fn parse_tail(buffer: &[u8], length: usize, shape: Shape) -> Scan<Vec<Member>> {
     let mut members = Vec::new();
     let mut at = json::space(buffer, 1);
     if shape == Shape::Object {
@@ -328,7 +328,7 @@ fn guess(input: &Stored, shape: Shape, events_at: u64) -> Result<Option<Vec<Memb
     Ok(None)
 }
 
-pub(super) fn has_events(tail: &[Member]) -> bool {
+pub(crate) fn has_events(tail: &[Member]) -> bool {
     tail.iter().any(|(key, _)| key == "traceEvents")
 }
 
@@ -375,7 +375,7 @@ fn full(
 }
 
 /// Reads the rest of the document. `buffer` starts at the bracket that closes the events, at `offset`.
-pub(super) fn tail(
+pub(crate) fn tail(
     source: &mut Source,
     input: &Stored,
     shape: Shape,
@@ -405,4 +405,9 @@ pub(super) fn tail(
         return Err(damaged(&input.name, offset, "a second traceEvents follows the first"));
     }
     Ok(members)
+}
+
+/// An error that names an input which is not what it was.
+pub(crate) fn changed(path: &Path) -> Error {
+    damaged(path, 0, "it changed while it was read; is it still being written?")
 }

@@ -4,48 +4,48 @@ use super::json::{self, Bad, Scan, What};
 
 /// A range of the buffer; empty if the key is absent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Span {
-    pub(super) start: u32,
-    pub(super) end: u32,
+pub(crate) struct Span {
+    pub(crate) start: u32,
+    pub(crate) end: u32,
 }
 
 impl Span {
-    pub(super) fn of(self, bytes: &[u8]) -> &[u8] {
+    pub(crate) fn of(self, bytes: &[u8]) -> &[u8] {
         &bytes[self.start as usize..self.end as usize]
     }
 
-    pub(super) fn is_empty(self) -> bool {
+    pub(crate) fn is_empty(self) -> bool {
         self.start == self.end
     }
 
-    pub(super) fn get(self, bytes: &[u8]) -> Option<&[u8]> {
+    pub(crate) fn get(self, bytes: &[u8]) -> Option<&[u8]> {
         if self.is_empty() { None } else { Some(self.of(bytes)) }
     }
 }
 
 /// Where an event and its values stand in the buffer. Of a key that occurs twice, the last counts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Event {
-    pub(super) start: u32,
-    pub(super) end: u32,
-    pub(super) ph: Span,
-    pub(super) pid: Span,
-    pub(super) tid: Span,
-    pub(super) ts: Span,
-    pub(super) dur: Span,
-    pub(super) name: Span,
-    pub(super) cat: Span,
-    pub(super) id: Span,
-    pub(super) id2: Span,
-    pub(super) bind_id: Span,
-    pub(super) bp: Span,
-    pub(super) args: Span,
+pub(crate) struct Event {
+    pub(crate) start: u32,
+    pub(crate) end: u32,
+    pub(crate) ph: Span,
+    pub(crate) pid: Span,
+    pub(crate) tid: Span,
+    pub(crate) ts: Span,
+    pub(crate) dur: Span,
+    pub(crate) name: Span,
+    pub(crate) cat: Span,
+    pub(crate) id: Span,
+    pub(crate) id2: Span,
+    pub(crate) bind_id: Span,
+    pub(crate) bp: Span,
+    pub(crate) args: Span,
 }
 
 impl Event {
     /// The phase, if it is one letter.
     #[inline(always)]
-    pub(super) fn phase(&self, bytes: &[u8]) -> u8 {
+    pub(crate) fn phase(&self, bytes: &[u8]) -> u8 {
         if self.ph.end - self.ph.start == 3 { bytes[self.ph.start as usize + 1] } else { 0 }
     }
 
@@ -111,7 +111,7 @@ impl Event {
 
     /// Scans the element that starts at `at`. An element that is no object has only a start and an end.
     #[inline(always)]
-    pub(super) fn scan(bytes: &[u8], at: usize) -> Scan<Event> {
+    pub(crate) fn scan(bytes: &[u8], at: usize) -> Scan<Event> {
         let mut event = Event { start: at as u32, ..Event::default() };
         if bytes[at] != b'{' {
             event.end = json::value(bytes, at)? as u32;
@@ -156,7 +156,7 @@ impl Event {
 }
 
 /// Walks over the elements of a block: white space, elements, commas.
-pub(super) struct Elements {
+pub(crate) struct Elements {
     at: usize,
     end: usize,
     /// A comma must come before the next element.
@@ -165,12 +165,12 @@ pub(super) struct Elements {
 
 impl Elements {
     /// `comma`: the block follows another one of the same array.
-    pub(super) fn new(end: usize, comma: bool) -> Self {
+    pub(crate) fn new(end: usize, comma: bool) -> Self {
         Self { at: 0, end, comma }
     }
 
     /// Where the element starts in which `bad` was met.
-    pub(super) fn start_of(&self, bytes: &[u8], bad: Bad) -> usize {
+    pub(crate) fn start_of(&self, bytes: &[u8], bad: Bad) -> usize {
         let mut at = json::space(bytes, self.at);
         if self.comma && bytes[at] == b',' {
             at = json::space(bytes, at + 1);
@@ -179,14 +179,14 @@ impl Elements {
     }
 
     /// Goes on after an element that ends at `end`.
-    pub(super) fn go_to(&mut self, end: usize) {
+    pub(crate) fn go_to(&mut self, end: usize) {
         self.at = end;
         self.comma = true;
     }
 
     /// The next element of `bytes[..end]`, or `None` after the last one.
     #[inline(always)]
-    pub(super) fn next(&mut self, bytes: &[u8]) -> Scan<Option<Event>> {
+    pub(crate) fn next(&mut self, bytes: &[u8]) -> Scan<Option<Event>> {
         let mut at = json::space(bytes, self.at);
         if self.comma {
             if at >= self.end {

@@ -1,32 +1,31 @@
 //! The events of a piece, one by one, checked; with salvage the damaged ones too, if they can be mended.
 
-use super::cutter::Cut;
+use super::cutter::{Cut, Subject};
 use super::document::malformed;
 use super::event::{Elements, Event};
 use super::json::{self, Bad, PAD};
-use super::plan::Part;
 use super::repair;
 use crate::error::Result;
 
 /// How many events a walk met.
 #[derive(Debug, Default, Clone, Copy)]
-pub(super) struct Met {
+pub(crate) struct Met {
     /// Those that were visited, the repaired ones included.
-    pub(super) visited: u64,
-    pub(super) repaired: u64,
-    pub(super) lost: u64,
+    pub(crate) visited: u64,
+    pub(crate) repaired: u64,
+    pub(crate) lost: u64,
 }
 
 /// Hands each event to `visit`, with the bytes in which its spans stand. Walking the same piece again visits the same
 /// events.
 #[inline]
-pub(super) fn walk(
-    part: &Part<'_>,
+pub(crate) fn walk(
+    subject: &impl Subject,
     salvage: bool,
     cut: Cut,
     mut visit: impl FnMut(&[u8], &Event) -> Result<()>,
 ) -> Result<Met> {
-    let path = &part.input.stored.name;
+    let path = &subject.stored().name;
     let Cut { mut bytes, mut length, offset, comma, open_end } = cut;
     if open_end {
         length = without_comma(&mut bytes, length);
@@ -57,7 +56,7 @@ pub(super) fn walk(
         if !salvage {
             return Err(malformed(path, offset, bad));
         }
-        part.damaged(malformed(path, offset, bad).to_string());
+        subject.damaged(malformed(path, offset, bad).to_string());
         let end = repair::end_of(&bytes, at, length);
         match repair::mend(&bytes[at..end]) {
             Some(mut mended) => {
@@ -79,7 +78,7 @@ pub(super) fn walk(
 }
 
 /// The length without white space and one comma at the end, which become zeros.
-fn without_comma(bytes: &mut [u8], length: usize) -> usize {
+pub(crate) fn without_comma(bytes: &mut [u8], length: usize) -> usize {
     let mut end = length - bytes[..length].iter().rev().take_while(|byte| byte.is_ascii_whitespace()).count();
     if end > 0 && bytes[end - 1] == b',' {
         end -= 1;

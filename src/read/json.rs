@@ -8,22 +8,22 @@ use std::num::NonZeroU64;
 use super::simd;
 
 /// Zero bytes that follow the data in every buffer that is scanned.
-pub(super) const PAD: usize = 64;
+pub(crate) const PAD: usize = 64;
 
 /// Open brackets inside one another, at most.
-pub(super) const MAX_DEPTH: usize = 512;
+pub(crate) const MAX_DEPTH: usize = 512;
 
 /// What is wrong, and where in the buffer. Packed, so that a result travels in two registers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Bad(NonZeroU64);
+pub(crate) struct Bad(NonZeroU64);
 
 /// The result of a scan.
-pub(super) type Scan<T = usize> = Result<T, Bad>;
+pub(crate) type Scan<T = usize> = Result<T, Bad>;
 
 /// The ways in which a value can be damaged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
-pub(super) enum What {
+pub(crate) enum What {
     Value = 1,
     Literal,
     Number,
@@ -63,7 +63,7 @@ impl What {
     ];
 
     /// A sentence for the person who has to mend the file.
-    pub(super) fn text(self) -> &'static str {
+    pub(crate) fn text(self) -> &'static str {
         match self {
             What::Value => "expected a value",
             What::Literal => "expected a value (true, false and null are the only bare words of JSON)",
@@ -87,22 +87,22 @@ impl What {
 
 impl Bad {
     #[cold]
-    pub(super) fn new(at: usize, what: What) -> Self {
+    pub(crate) fn new(at: usize, what: What) -> Self {
         Bad(NonZeroU64::new((at as u64) << 8 | what as u64).expect("What starts at 1"))
     }
 
-    pub(super) fn at(self) -> usize {
+    pub(crate) fn at(self) -> usize {
         (self.0.get() >> 8) as usize
     }
 
-    pub(super) fn what(self) -> What {
+    pub(crate) fn what(self) -> What {
         What::ALL[(self.0.get() as u8 - 1) as usize]
     }
 }
 
 /// The first position from `at` on that is not white space.
 #[inline(always)]
-pub(super) fn space(bytes: &[u8], mut at: usize) -> usize {
+pub(crate) fn space(bytes: &[u8], mut at: usize) -> usize {
     // Writers put no space or one here, seldom more.
     if bytes[at] > b' ' {
         return at;
@@ -124,7 +124,7 @@ fn spaces(bytes: &[u8], mut at: usize) -> usize {
 
 /// The position after the string that starts with the quote at `at`.
 #[inline(always)]
-pub(super) fn string(bytes: &[u8], at: usize) -> Scan {
+pub(crate) fn string(bytes: &[u8], at: usize) -> Scan {
     let mut at = at + 1;
     loop {
         let stops = simd::string_stops(bytes, at);
@@ -145,7 +145,7 @@ pub(super) fn string(bytes: &[u8], at: usize) -> Scan {
 
 /// The position after the escape whose backslash is at `at`.
 #[inline]
-pub(super) fn escape(bytes: &[u8], at: usize) -> Scan {
+pub(crate) fn escape(bytes: &[u8], at: usize) -> Scan {
     match bytes[at + 1] {
         b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => Ok(at + 2),
         b'u' if bytes[at + 2..at + 6].iter().all(u8::is_ascii_hexdigit) => Ok(at + 6),
@@ -209,7 +209,7 @@ fn literal(bytes: &[u8], at: usize) -> Scan {
 
 /// From the quote of a key to the first byte of its value.
 #[inline(always)]
-pub(super) fn key(bytes: &[u8], at: usize) -> Scan {
+pub(crate) fn key(bytes: &[u8], at: usize) -> Scan {
     if bytes[at] != b'"' {
         return Err(not_a_key(bytes, at));
     }
@@ -218,13 +218,13 @@ pub(super) fn key(bytes: &[u8], at: usize) -> Scan {
 }
 
 #[cold]
-pub(super) fn not_a_key(bytes: &[u8], at: usize) -> Bad {
+pub(crate) fn not_a_key(bytes: &[u8], at: usize) -> Bad {
     Bad::new(at, if bytes[at] == b'}' { What::TrailingComma } else { What::Key })
 }
 
 /// From the end of a key to the first byte of its value.
 #[inline(always)]
-pub(super) fn colon(bytes: &[u8], at: usize) -> Scan {
+pub(crate) fn colon(bytes: &[u8], at: usize) -> Scan {
     let at = space(bytes, at);
     if bytes[at] != b':' {
         return Err(Bad::new(at, What::Colon));
@@ -234,7 +234,7 @@ pub(super) fn colon(bytes: &[u8], at: usize) -> Scan {
 
 /// The position after the value at `at`, whatever it is.
 #[inline(always)]
-pub(super) fn value(bytes: &[u8], at: usize) -> Scan {
+pub(crate) fn value(bytes: &[u8], at: usize) -> Scan {
     match bytes[at] {
         b'"' => string(bytes, at),
         b'-' | b'0'..=b'9' => number(bytes, at),
@@ -268,7 +268,7 @@ impl Open {
 }
 
 /// The position after the object or array that opens at `at`.
-pub(super) fn container(bytes: &[u8], mut at: usize) -> Scan {
+pub(crate) fn container(bytes: &[u8], mut at: usize) -> Scan {
     let mut open = Open { kinds: [0; MAX_DEPTH / 64], depth: 0 };
     loop {
         // Here `at` is at an opening bracket.
@@ -326,7 +326,7 @@ pub(super) fn container(bytes: &[u8], mut at: usize) -> Scan {
 }
 
 #[cold]
-pub(super) fn not_after_value(bytes: &[u8], at: usize, object: bool) -> Bad {
+pub(crate) fn not_after_value(bytes: &[u8], at: usize, object: bool) -> Bad {
     let what = match (bytes[at], object) {
         (0, _) => What::End,
         (_, true) => What::CommaInObject,
@@ -337,7 +337,7 @@ pub(super) fn not_after_value(bytes: &[u8], at: usize, object: bool) -> Bad {
 
 /// The text of a string, given with its quotes and known to be valid JSON. Halves of surrogate pairs without their
 /// other half become U+FFFD.
-pub(super) fn decode(quoted: &[u8]) -> String {
+pub(crate) fn decode(quoted: &[u8]) -> String {
     let inner = &quoted[1..quoted.len() - 1];
     if !inner.contains(&b'\\') {
         return String::from_utf8_lossy(inner).into_owned();
@@ -382,14 +382,14 @@ fn unescape(text: &str) -> (char, usize) {
 }
 
 /// Appends `text` as a JSON string, in quotes.
-pub(super) fn quote(out: &mut Vec<u8>, text: &str) {
+pub(crate) fn quote(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
     escape_into(out, text);
     out.push(b'"');
 }
 
 /// Appends `text` as the inside of a JSON string.
-pub(super) fn escape_into(out: &mut Vec<u8>, text: &str) {
+pub(crate) fn escape_into(out: &mut Vec<u8>, text: &str) {
     for &byte in text.as_bytes() {
         match byte {
             b'"' => out.extend_from_slice(b"\\\""),

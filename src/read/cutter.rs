@@ -1,31 +1,62 @@
 //! The events of one input as a stream of pieces, cut at the ends of events.
 
 use super::bounds::{Bounds, Found, STEP};
-use super::document::{self, Shape};
+use super::document::{self, Document, Member, Shape};
+use super::input::Limits;
 use super::json::PAD;
-use super::plan::{Part, Plan};
-use super::reader::Source;
+use super::reader::{Source, Stored};
 use crate::error::{Error, Result};
 
 /// Bytes of events in a piece.
 const BLOCK: usize = 1 << 20;
 
+/// A document that is read.
+pub(crate) trait Subject {
+    /// Its bytes.
+    fn stored(&self) -> &Stored;
+    /// What stands around its events.
+    fn document(&self) -> &Document;
+    /// Notes damage that salvage passes by.
+    fn damaged(&self, what: String);
+    /// Notes that the end of the events is not where it was guessed to be.
+    fn guessed_wrong(&self);
+}
+
+/// How the events of a document end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    /// They are closed, and what follows them is as it should be.
+    Closed,
+    /// They are closed, and what follows them is damaged.
+    Tail,
+    /// A bare array without its bracket.
+    Open,
+    /// The document ends inside a string, inside an event, or between two events.
+    InString,
+    InEvent,
+    BetweenEvents,
+    /// An event is longer than allowed.
+    TooLong,
+    /// The bytes cannot be read: damaged gzip.
+    Unreadable,
+}
+
 /// Some events of one input.
 #[derive(Debug)]
-pub(super) struct Cut {
+pub(crate) struct Cut {
     /// The bytes, followed by [`PAD`] zeros.
-    pub(super) bytes: Vec<u8>,
-    pub(super) length: usize,
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) length: usize,
     /// Where in its document it starts.
-    pub(super) offset: u64,
+    pub(crate) offset: u64,
     /// It follows another piece, so that it starts with a comma.
-    pub(super) comma: bool,
+    pub(crate) comma: bool,
     /// A comma may stand after the last event: the array is one that may lack its bracket.
-    pub(super) open_end: bool,
+    pub(crate) open_end: bool,
 }
 
 /// An input being read. Reading it again gives the same pieces.
-pub(super) struct Cutter {
+pub(crate) struct Cutter {
     source: Source,
     buffer: Vec<u8>,
     /// Where in the document the buffer starts.
@@ -37,17 +68,21 @@ pub(super) struct Cutter {
     /// The events have ended.
     finished: bool,
     /// Damaged pieces that were passed by.
-    pub(super) lost: u64,
+    pub(crate) lost: u64,
+    /// How the events end, once they have, and the offset there.
+    pub(crate) end: Option<(End, u64)>,
+    /// What follows the events, if the document's end was not read before.
+    pub(crate) tail: Vec<Member>,
 }
 
 impl Cutter {
     /// Stands before the first event; `None` if the document has no events.
-    pub(super) fn open(part: &Part<'_>) -> Result<Option<Self>> {
-        let document = &part.input.document;
+    pub(crate) fn open(subject: &impl Subject) -> Result<Option<Self>> {
+        let document = subject.document();
         if document.shape == Shape::Bare {
             return Ok(None);
         }
-        let mut source = part.input.stored.open()?;
+        let mut source = subject.stored().open()?;
         source.skip_to(document.events_at)?;
         Ok(Some(Self {
             source,
@@ -58,12 +93,14 @@ impl Cutter {
             comma: false,
             finished: false,
             lost: 0,
+            end: None,
+            tail: Vec::new(),
         }))
     }
 
     /// The next piece.
-    pub(super) fn next(&mut self, plan: &Plan<'_>, part: &Part<'_>) -> Result<Option<Cut>> {
-        let mut cut = self.cut(plan, part)?;
+    pub(crate) fn next(&mut self, subject: &impl Subject, limits: &Limits, salvage: bool) -> Result<Option<Cut>> {
+        let mut cut = self.cut(subject, limits, salvage)?;
         if let Some(cut) = &mut cut {
             cut.comma = std::mem::replace(&mut self.comma, true);
         }
@@ -71,16 +108,17 @@ impl Cutter {
     }
 
     /// The bytes up to the end of the last event that is there whole.
-    fn cut(&mut self, plan: &Plan<'_>, part: &Part<'_>) -> Result<Option<Cut>> {
-        let (path, shape) = (&part.input.stored.name, part.input.document.shape);
+    fn cut(&mut self, subject: &impl Subject, limits: &Limits, salvage: bool) -> Result<Option<Cut>> {
+        let (path, shape) = (&subject.stored().name, subject.document().shape);
         if self.finished {
             return Ok(None);
         }
         loop {
             let got = match self.source.fill(&mut self.buffer, BLOCK) {
                 Ok(got) => got,
-                Err(error) if plan.options.salvage && !matches!(error, Error::Io { .. }) => {
-                    part.damaged(error.to_string());
+                Err(error) if salvage && !matches!(error, Error::Io { .. }) => {
+                    subject.damaged(error.to_string());
+                    self.end = Some((End::Unreadable, self.offset + self.buffer.len() as u64));
                     return Ok(self.rest(true));
                 }
                 Err(error) => return Err(error),
@@ -95,27 +133,42 @@ impl Cutter {
             self.buffer.truncate(length);
             self.seen = to.min(length);
             if let Found::End(at) = found {
-                self.check_end(plan, part, at)?;
+                self.end = Some((End::Closed, self.offset + at as u64));
+                match self.check_end(subject, limits, at) {
+                    Ok(()) => {}
+                    // The events are whole: only what follows them is lost.
+                    Err(error) if salvage && !subject.document().thorough => {
+                        subject.damaged(error.to_string());
+                        let at = match error {
+                            Error::Malformed { offset, .. } | Error::Limit { offset, .. } => offset,
+                            _ => self.offset + at as u64,
+                        };
+                        self.end = Some((End::Tail, at));
+                    }
+                    Err(error) => return Err(error),
+                }
                 self.buffer.truncate(at);
                 return Ok(self.rest(false));
             }
             if got == 0 {
+                let offset = self.offset + length as u64;
                 if shape == Shape::Array && self.bounds.between_elements() {
+                    self.end = Some((End::Open, offset));
                     return Ok(self.rest(true));
                 }
-                let what = if self.bounds.in_string() {
-                    "the document ends inside a string"
+                let (end, what) = if self.bounds.in_string() {
+                    (End::InString, "the document ends inside a string")
                 } else if self.bounds.between_elements() {
-                    "the document ends before the events array is closed"
+                    (End::BetweenEvents, "the document ends before the events array is closed")
                 } else {
-                    "the document ends inside an event"
+                    (End::InEvent, "the document ends inside an event")
                 };
-                let offset = self.offset + length as u64;
+                self.end = Some((end, offset));
                 let error = Error::Malformed { path: path.clone(), offset, what: what.into() };
-                if !plan.options.salvage {
+                if !salvage {
                     return Err(error);
                 }
-                part.damaged(error.to_string());
+                subject.damaged(error.to_string());
                 return Ok(self.rest(true));
             }
             if let Some(last) = last {
@@ -127,13 +180,14 @@ impl Cutter {
                 bytes.resize(last + PAD, 0);
                 return Ok(Some(Cut { bytes, length: last, offset, comma: false, open_end: false }));
             }
-            if length > plan.options.limits.event_bytes + BLOCK {
-                let what = format!("an event of more than {} bytes", plan.options.limits.event_bytes);
+            if length > limits.event_bytes + BLOCK {
+                let what = format!("an event of more than {} bytes", limits.event_bytes);
                 let error = Error::Limit { path: path.clone(), offset: self.offset, what };
-                if !plan.options.salvage {
+                self.end = Some((End::TooLong, self.offset));
+                if !salvage {
                     return Err(error);
                 }
-                part.damaged(error.to_string());
+                subject.damaged(error.to_string());
                 self.lost += 1;
                 self.finished = true;
                 return Ok(None);
@@ -158,15 +212,19 @@ impl Cutter {
         (!blank).then_some(Cut { bytes, length, offset: self.offset, comma: false, open_end })
     }
 
-    /// The end of the events must be where the survey saw it, with the same metadata after it.
-    fn check_end(&mut self, plan: &Plan<'_>, part: &Part<'_>, at: usize) -> Result<()> {
-        let document = &part.input.document;
+    /// The end of the events must be where it was seen before, with the same metadata after it.
+    fn check_end(&mut self, subject: &impl Subject, limits: &Limits, at: usize) -> Result<()> {
+        let document = subject.document();
         if document.broken.is_some() {
             return Ok(());
         }
         let rest = self.buffer[at..].to_vec();
-        let (stored, limits) = (part.input.stored, &plan.options.limits);
+        let stored = subject.stored();
         let tail = document::tail(&mut self.source, stored, document.shape, self.offset + at as u64, rest, limits);
+        if !document.thorough {
+            self.tail = tail?;
+            return Ok(());
+        }
         let same = match &tail {
             Ok(members) => members.as_slice() == &document.members[document.before..],
             Err(_) => false,
@@ -174,10 +232,10 @@ impl Cutter {
         if same {
             return Ok(());
         }
-        plan.note_wrong_guess();
+        subject.guessed_wrong();
         match tail {
             Err(error) => Err(error),
-            Ok(_) => Err(super::changed(&stored.name)),
+            Ok(_) => Err(document::changed(&stored.name)),
         }
     }
 }

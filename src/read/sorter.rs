@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::Write;
 use std::os::unix::fs::FileExt;
 
-use super::super::reader::nameless_file;
+use super::reader::nameless_file;
 use crate::error::{Error, Result};
 
 /// Bytes of all runs that are read ahead, and of one at least.
@@ -14,11 +14,11 @@ const AHEAD: usize = 8 << 20;
 const LEAST: usize = 4 << 10;
 
 /// What is sorted, by its words.
-pub(super) type Record<const N: usize> = [u64; N];
+pub(crate) type Record<const N: usize> = [u64; N];
 
 /// Takes records in any order.
 #[derive(Debug)]
-pub(super) struct Sorter<const N: usize> {
+pub(crate) struct Sorter<const N: usize> {
     held: Vec<Record<N>>,
     most: usize,
     file: Option<File>,
@@ -27,18 +27,22 @@ pub(super) struct Sorter<const N: usize> {
 }
 
 fn failed(error: std::io::Error) -> Error {
-    Error::io("sort flows in a temporary file in", &std::env::temp_dir())(error)
+    Error::io("sort in a temporary file in", &std::env::temp_dir())(error)
 }
 
 impl<const N: usize> Sorter<N> {
     /// `bytes`: memory for the records.
-    pub(super) fn new(bytes: usize) -> Self {
+    pub(crate) fn new(bytes: usize) -> Self {
         Self { held: Vec::new(), most: (bytes / (8 * N)).max(2), file: None, runs: Vec::new() }
     }
 
-    pub(super) fn push(&mut self, record: Record<N>) -> Result<()> {
+    pub(crate) fn push(&mut self, record: Record<N>) -> Result<()> {
         if self.held.len() == self.most {
             self.spill()?;
+        }
+        if self.held.len() == self.held.capacity() {
+            // No further than it may come.
+            self.held.reserve_exact(self.held.len().max(1 << 10).min(self.most - self.held.len()));
         }
         self.held.push(record);
         Ok(())
@@ -62,14 +66,14 @@ impl<const N: usize> Sorter<N> {
     }
 
     /// All records in order.
-    pub(super) fn sorted(mut self) -> Result<Sorted<N>> {
+    pub(crate) fn sorted(mut self) -> Result<Sorted<N>> {
         if self.runs.is_empty() {
             self.held.sort_unstable();
             return Ok(Sorted { held: self.held.into_iter(), file: None, runs: Vec::new(), heads: BinaryHeap::new() });
         }
         self.spill()?;
         let size = 8 * N;
-        let ahead = (AHEAD / self.runs.len()).max(LEAST) / size * size;
+        let ahead = (AHEAD.min(self.most * size) / self.runs.len()).max(LEAST) / size * size;
         let mut offset = 0;
         let runs = self.runs.iter().map(|&count| {
             let start = offset;
@@ -97,7 +101,7 @@ struct Run {
 
 /// Gives records in order.
 #[derive(Debug)]
-pub(super) struct Sorted<const N: usize> {
+pub(crate) struct Sorted<const N: usize> {
     held: std::vec::IntoIter<Record<N>>,
     file: Option<File>,
     runs: Vec<Run>,
@@ -106,7 +110,7 @@ pub(super) struct Sorted<const N: usize> {
 }
 
 impl<const N: usize> Sorted<N> {
-    pub(super) fn next(&mut self) -> Result<Option<Record<N>>> {
+    pub(crate) fn next(&mut self) -> Result<Option<Record<N>>> {
         if self.file.is_none() {
             return Ok(self.held.next());
         }

@@ -6,23 +6,23 @@ use std::path::{Path, PathBuf};
 
 use flate2::bufread::GzDecoder;
 
-use super::options::Input;
+use super::input::Input;
 use crate::error::{Error, Result, refused};
 
 /// An input that can be opened as often as needed.
 #[derive(Debug)]
-pub(super) struct Stored {
+pub(crate) struct Stored {
     /// What messages call it.
-    pub(super) name: PathBuf,
+    pub(crate) name: PathBuf,
     /// A stream's copy, in a file without a name.
     copy: Option<File>,
     /// Bytes as stored, for the progress.
-    pub(super) size: u64,
+    pub(crate) size: u64,
 }
 
 impl Stored {
     /// Looks at the input; copies it if it cannot be read twice.
-    pub(super) fn new(input: Input) -> Result<Self> {
+    pub(crate) fn new(input: Input) -> Result<Self> {
         match input {
             Input::Path(name) => {
                 let file = File::open(&name).map_err(Error::io("open", &name))?;
@@ -41,7 +41,7 @@ impl Stored {
     }
 
     /// One that is somewhere else, and is not opened.
-    pub(super) fn elsewhere(name: PathBuf, size: u64) -> Self {
+    pub(crate) fn elsewhere(name: PathBuf, size: u64) -> Self {
         Self { name, copy: None, size }
     }
 
@@ -52,7 +52,7 @@ impl Stored {
     }
 
     /// A handle of the stored bytes, at their start.
-    pub(super) fn file(&self) -> Result<File> {
+    pub(crate) fn file(&self) -> Result<File> {
         match &self.copy {
             None => File::open(&self.name).map_err(Error::io("open", &self.name)),
             Some(copy) => {
@@ -64,19 +64,19 @@ impl Stored {
     }
 
     /// The document's bytes, from its start.
-    pub(super) fn open(&self) -> Result<Source> {
+    pub(crate) fn open(&self) -> Result<Source> {
         Source::new(self.file()?, &self.name)
     }
 }
 
 /// A file in the folder for temporary files that has no name there, so that nothing is left when the process dies.
-pub(super) fn nameless_file() -> Result<File> {
+pub(crate) fn nameless_file() -> Result<File> {
     let folder = std::env::temp_dir();
     tempfile::tempfile_in(&folder).map_err(Error::io("create a temporary file in", &folder))
 }
 
 /// The bytes of one document as a stream.
-pub(super) struct Source {
+pub(crate) struct Source {
     name: PathBuf,
     kind: Kind,
     /// Bytes of JSON given so far.
@@ -116,12 +116,12 @@ impl Source {
     }
 
     /// Whether the stored bytes are the document itself.
-    pub(super) fn is_plain(&self) -> bool {
+    pub(crate) fn is_plain(&self) -> bool {
         matches!(self.kind, Kind::Plain(_))
     }
 
     /// Skips to this byte of the document, which must not lie behind.
-    pub(super) fn skip_to(&mut self, offset: u64) -> Result<()> {
+    pub(crate) fn skip_to(&mut self, offset: u64) -> Result<()> {
         if let Kind::Plain(file) = &mut self.kind {
             file.seek(SeekFrom::Start(offset)).map_err(Error::io("seek in", &self.name))?;
             self.offset = offset;
@@ -140,7 +140,7 @@ impl Source {
     }
 
     /// Appends up to `want` bytes of the document; 0 at its end.
-    pub(super) fn fill(&mut self, buffer: &mut Vec<u8>, want: usize) -> Result<usize> {
+    pub(crate) fn fill(&mut self, buffer: &mut Vec<u8>, want: usize) -> Result<usize> {
         buffer.reserve(want);
         let before = buffer.len();
         let result = match &mut self.kind {

@@ -1,0 +1,68 @@
+//! `tptrace cut`
+
+use std::io;
+use std::path::PathBuf;
+
+use crate::Error;
+use crate::merge::{MergeOptions, cut};
+use crate::output::{Compression, Progress, Target, WriteOptions};
+use clap::Args;
+
+use super::select::{self, Select};
+use super::terminal;
+
+/// Writes a part of a trace file: a time, some ranks, categories or names, or what fits a size.
+///
+/// What stays, stays as it is: times, pids, ids, metadata.
+#[derive(Debug, Args)]
+pub(super) struct Arguments {
+    /// The trace file, JSON or gzip, told apart by its bytes; `-` is standard input.
+    file: PathBuf,
+    /// The part, compressed if its name ends in .gz; `-` is standard output. It may be the trace file itself.
+    #[arg(short, long)]
+    output: PathBuf,
+    #[command(flatten)]
+    select: Select,
+    /// Keep what can be kept of a damaged file, and say what was not.
+    #[arg(long)]
+    salvage: bool,
+    /// Compress, whatever the name of the output.
+    #[arg(long)]
+    gzip: bool,
+    /// Gzip level, from fastest to smallest.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=9))]
+    level: u32,
+    /// Threads; 0 for one per core.
+    #[arg(long, default_value_t = 0)]
+    threads: usize,
+    /// No progress, and not what was left out.
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
+    let Arguments { file, output, select, salvage, gzip, level, threads, quiet } = arguments;
+    let compression = if gzip { Compression::Gzip } else { Compression::Auto };
+    let options = MergeOptions {
+        salvage,
+        selection: select.selection(),
+        write: WriteOptions { compression, level, threads, ..WriteOptions::default() },
+        ..MergeOptions::default()
+    };
+    let input = terminal::input(file);
+    let bar = terminal::Bar::new(quiet, "cutting");
+    let mut progress = |told: &Progress| match told.total {
+        0 => bar.tell(told.bytes, 0),
+        total => bar.tell(told.done, total),
+    };
+    let mut out = io::stdout().lock();
+    let target = if output.as_os_str() == "-" { Target::Writer(&mut out) } else { Target::File(&output) };
+    let report = cut(input, target, &options, Some(&mut progress));
+    bar.clear();
+    let report = report?;
+    if !quiet {
+        select::tell(&report);
+        eprintln!("tptrace: {} events in {} bytes", report.kept(), report.written.written);
+    }
+    Ok(())
+}
