@@ -20,6 +20,7 @@ pub mod gpu;
 pub mod merge;
 mod model;
 pub mod output;
+mod perfetto;
 pub mod record;
 mod sync;
 mod trace;

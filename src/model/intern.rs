@@ -216,6 +216,11 @@ impl Texts {
     pub(crate) fn bytes(&self, id: Id) -> &[u8] {
         self.entry(id).0
     }
+
+    /// All ids are below it.
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
 }
 
 fn is_clean(bytes: &[u8]) -> bool {
