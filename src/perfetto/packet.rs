@@ -168,12 +168,6 @@ pub(crate) mod value {
         });
     }
 
-    /// An element of an array.
-    #[inline]
-    pub(crate) fn element(out: &mut Vec<u8>, value: impl FnOnce(&mut Vec<u8>)) {
-        wire::message(out, 12, value);
-    }
-
     #[inline]
     pub(crate) fn int(out: &mut Vec<u8>, value: i64) {
         wire::int(out, 4, value);

@@ -28,6 +28,22 @@ const text = (s) => s?.replace(/[\x00-\x1f]/g, (c) => JSON.stringify(c).slice(1,
 // And what is beyond its integers as doubles.
 const number = (n) => String(typeof n === 'string' ? Number(n) : n);
 
+// An array is one text in a .pftrace, and an argument for each of its elements in JSON.
+function whole(args) {
+  const arrays = new Map(), out = [];
+  for (const [key, value] of args) {
+    const [, name, places] = /^(.*?)((?:\[\d+\])*)$/s.exec(key);
+    if (!places) { out.push(`${name}=${/^"\[.*\]"$/s.test(value) ? value.slice(1, -1).replace(/[ "]/g, '') : value}`); continue; }
+    const path = [...places.matchAll(/\d+/g)].map((m) => +m[0]);
+    let at = arrays.get(name) ?? arrays.set(name, []).get(name);
+    for (const index of path.slice(0, -1)) at = at[index] ??= [];
+    at[path.at(-1)] = value;
+  }
+  const print = (v) => (Array.isArray(v) ? `[${Array.from(v, (x) => print(x ?? []))}]` : v.replace(/[ "]/g, ''));
+  for (const [name, array] of arrays) out.push(`${name}=${print(array)}`);
+  return out;
+}
+
 function argsOf(engine) {
   const sets = new Map();
   for (const r of engine.query('SELECT arg_set_id AS id, key, int_value AS i, string_value AS s, real_value AS r, value_type AS t FROM args')) {
@@ -36,9 +52,9 @@ function argsOf(engine) {
     const key = text(r.key).replace(/^(args|debug)\./, '').replace(/[.]/g, '_');
     const value = r.t === 'string' || r.t === 'json' ? `"${text(r.s)}"` : r.t === 'null' ? 'null' : r.t === 'bool' ? `${Boolean(r.i)}` : number(r.t === 'real' ? r.r : r.i);
     if (!sets.has(r.id)) sets.set(r.id, []);
-    sets.get(r.id).push(`${key}=${value}`);
+    sets.get(r.id).push([key, value]);
   }
-  return new Map([...sets].map(([id, args]) => [id, args.sort().join(' ')]));
+  return new Map([...sets].map(([id, args]) => [id, whole(args).sort().join(' ')]));
 }
 
 function seen(engine) {

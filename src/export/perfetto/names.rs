@@ -1,6 +1,7 @@
 //! Numbers for the texts of a trace. A text's number follows from its id in the store, so that threads agree on it
 //! without asking; only what is used is sent.
 
+use super::super::json;
 use crate::model::event::OpKind;
 use crate::model::intern::{Id, NONE};
 use crate::model::pack::{self, Unpack};
@@ -141,8 +142,10 @@ pub(super) struct Used {
     keys: Bits,
     values: Bits,
     categories: Bits,
-    /// Packed stacks whose frames are sent as one text.
+    /// Packed stacks, samples and inputs that are sent as one text.
     stacks: Bits,
+    samples: Bits,
+    inputs: Bits,
     /// Packed data that was looked at.
     seen: Bits,
     texts: usize,
@@ -158,6 +161,8 @@ impl Used {
             values: Bits::new(texts),
             categories: Bits::new(texts),
             stacks: Bits::new(packed),
+            samples: Bits::new(packed),
+            inputs: Bits::new(packed),
             seen: Bits::new(packed),
             texts,
             packed,
@@ -165,9 +170,7 @@ impl Used {
         for (_, op) in snapshot.ops.iter() {
             used.names.set(op.name);
             used.values.set(op.call_site);
-            if op.inputs != NONE && used.seen.set(op.inputs) {
-                used.inputs(snapshot, op.inputs);
-            }
+            used.inputs.set(op.inputs);
             if op.extra != NONE && used.seen.set(op.extra) {
                 let extra = snapshot.op_extra(op);
                 used.args(snapshot, extra.args);
@@ -185,14 +188,10 @@ impl Used {
         }
         snapshot.memory.iter().for_each(|(_, event)| used.args(snapshot, event.args));
         for (_, sample) in snapshot.samples.iter() {
-            if used.seen.set(sample.stack) {
+            if used.samples.set(sample.stack) {
                 let mut from = Unpack(snapshot.packed.bytes(sample.stack));
-                for frame in 0..from.number() {
-                    let id = from.number() as Id;
-                    used.values.set(id);
-                    if frame == 0 {
-                        used.names.set(id);
-                    }
+                if from.number() > 0 {
+                    used.names.set(from.number() as Id);
                 }
             }
             used.args(snapshot, sample.args);
@@ -207,20 +206,6 @@ impl Used {
         }
         snapshot.categories.iter().for_each(|&id| _ = used.categories.set(id));
         used
-    }
-
-    fn inputs(&mut self, snapshot: &Snapshot, id: Id) {
-        let mut from = Unpack(snapshot.packed.bytes(id));
-        for _ in 0..from.number() {
-            for _ in 0..from.number() {
-                from.signed();
-            }
-        }
-        if from.byte() == pack::DTYPES_NAMES {
-            for _ in 0..from.number() {
-                self.values.set(from.number() as Id);
-            }
-        }
     }
 
     fn args(&mut self, snapshot: &Snapshot, id: Id) {
@@ -240,14 +225,14 @@ impl Used {
         }
     }
 
-    /// The number of the frames of a stack as one text.
-    pub(super) fn stack(&self, id: Id) -> u64 {
-        STORED + DTYPES + self.texts as u64 + u64::from(id)
+    /// The number of packed data as one text: a stack, a sample, or the shapes of inputs.
+    pub(super) fn packed(&self, id: Id) -> u64 {
+        STORED + self.texts as u64 + u64::from(id)
     }
 
-    /// The number of an element type, by its code.
-    pub(super) fn dtype(&self, code: u8) -> u64 {
-        STORED + self.texts as u64 + u64::from(code)
+    /// The number of the element types of inputs as one text.
+    pub(super) fn dtypes(&self, id: Id) -> u64 {
+        STORED + (self.texts + self.packed) as u64 + u64::from(id)
     }
 
     /// How many groups of texts there are.
@@ -264,12 +249,6 @@ impl Used {
         }
         for (iid, text) in (1..).zip(CATEGORIES) {
             Texts::add(out, Interned::Category, iid, text.as_bytes());
-        }
-        for code in 0..=u8::MAX {
-            let name = crate::dtype_name(i64::from(code));
-            if code == u8::MAX || name != "undefined" {
-                Texts::add(out, Interned::Text, self.dtype(code), name.as_bytes());
-            }
         }
         packet.close(out);
     }
@@ -289,20 +268,70 @@ impl Used {
                     Texts::add(out, kind, stored(id as Id), text);
                 }
             }
-            if id != NONE as usize && self.stacks.has(id) {
-                Texts::add(out, Interned::Text, self.stack(id as Id), &joined(snapshot, id as Id));
+            if id == NONE as usize {
+                continue;
+            }
+            if self.stacks.has(id) {
+                Texts::add(out, Interned::Text, self.packed(id as Id), &joined(snapshot, id as Id));
+            }
+            if self.samples.has(id) {
+                Texts::add(out, Interned::Text, self.packed(id as Id), &listed(snapshot, id as Id));
+            }
+            if self.inputs.has(id) {
+                let (dims, types) = inputs(snapshot, id as Id);
+                Texts::add(out, Interned::Text, self.packed(id as Id), &dims);
+                Texts::add(out, Interned::Text, self.dtypes(id as Id), &types);
             }
         }
         packet.close(out);
     }
 }
 
-/// Codes of element types: any byte.
-const DTYPES: u64 = 256;
+/// Whether inputs come with element types.
+pub(super) fn has_dtypes(snapshot: &Snapshot, id: Id) -> bool {
+    let mut from = Unpack(snapshot.packed.bytes(id));
+    for _ in 0..from.number() {
+        for _ in 0..from.number() {
+            from.signed();
+        }
+    }
+    from.byte() != pack::DTYPES_NONE
+}
 
-/// The code under which an element type without a name is sent.
-pub(super) fn dtype_code(code: u8) -> u8 {
-    if crate::dtype_name(i64::from(code)) == "undefined" { u8::MAX } else { code }
+/// The shapes of inputs and their element types, as JSON.
+fn inputs(snapshot: &Snapshot, id: Id) -> (Vec<u8>, Vec<u8>) {
+    let mut from = Unpack(snapshot.packed.bytes(id));
+    let mut dims = Vec::new();
+    list(&mut dims, from.number(), |dims| list(dims, from.number(), |dims| json::integer(dims, from.signed())));
+    let mut types = Vec::new();
+    let kind = from.byte();
+    if kind != pack::DTYPES_NONE {
+        list(&mut types, from.number(), |types| match kind {
+            pack::DTYPES_CODES => json::text(types, (crate::dtype_name(i64::from(from.byte())).as_bytes(), true)),
+            _ => json::text(types, snapshot.texts.get(from.number() as Id)),
+        });
+    }
+    (dims, types)
+}
+
+/// The frames of a sample, as JSON.
+fn listed(snapshot: &Snapshot, id: Id) -> Vec<u8> {
+    let mut from = Unpack(snapshot.packed.bytes(id));
+    let mut text = Vec::new();
+    list(&mut text, from.number(), |text| json::text(text, snapshot.texts.get(from.number() as Id)));
+    text
+}
+
+/// An array as JSON.
+pub(super) fn list(out: &mut Vec<u8>, count: u64, mut item: impl FnMut(&mut Vec<u8>)) {
+    out.push(b'[');
+    for index in 0..count {
+        if index > 0 {
+            out.push(b',');
+        }
+        item(out);
+    }
+    out.push(b']');
 }
 
 /// The frames as Kineto joins them.

@@ -18,7 +18,6 @@ use crate::perfetto::packet::{self, Event, Kind, Scope, value};
 
 /// As in the printer of JSON.
 const CACHE_SLOTS: usize = 1024;
-const CACHE_ITEM: usize = 512;
 
 /// What all threads read.
 #[derive(Debug)]
@@ -47,15 +46,22 @@ pub(super) struct Printer<'a> {
     op_hint: usize,
     call_hint: usize,
     link_hint: usize,
-    inputs: Vec<(Id, Vec<u8>)>,
+    /// Inputs met lately, and whether they have element types.
+    dtypes: Vec<(Id, bool)>,
     /// The slices that are open: when they end, and what flow ends there.
     open: Vec<(i64, Option<u64>)>,
 }
 
 impl<'a> Printer<'a> {
     pub(super) fn new(plan: &'a Plan<'a>) -> Self {
-        let inputs = vec![(NONE, Vec::new()); CACHE_SLOTS];
-        Self { plan, op_hint: 0, call_hint: 0, link_hint: 0, inputs, open: Vec::new() }
+        Self {
+            plan,
+            op_hint: 0,
+            call_hint: 0,
+            link_hint: 0,
+            dtypes: vec![(NONE, false); CACHE_SLOTS],
+            open: Vec::new(),
+        }
     }
 
     /// Some slices of one lane that follow one another.
@@ -151,7 +157,9 @@ impl<'a> Printer<'a> {
             value::argument(out, const { key("rank") }, |out| value::int(out, rank));
         }
         if extra.stack != NONE {
-            value::argument(out, const { key("Call stack") }, |out| value::interned(out, plan.used.stack(extra.stack)));
+            value::argument(out, const { key("Call stack") }, |out| {
+                value::interned(out, plan.used.packed(extra.stack))
+            });
         }
         self.free_args(out, extra.args);
         for &(_, gpu) in plan.flows.of_op(index, &mut self.op_hint) {
@@ -166,49 +174,18 @@ impl<'a> Printer<'a> {
         }
     }
 
+    /// Shapes and element types: each of them one text, which most ops share with many others.
     #[inline]
     fn inputs(&mut self, out: &mut Vec<u8>, id: Id) {
-        let slot = id as usize % CACHE_SLOTS;
-        if self.inputs[slot].0 == id {
-            out.extend_from_slice(&self.inputs[slot].1);
-            return;
+        let used = &self.plan.used;
+        value::argument(out, const { key("Input Dims") }, |out| value::interned(out, used.packed(id)));
+        let slot = &mut self.dtypes[id as usize % CACHE_SLOTS];
+        if slot.0 != id {
+            *slot = (id, names::has_dtypes(self.plan.document.snapshot, id));
         }
-        let start = out.len();
-        self.print_inputs(out, id);
-        let printed = &out[start..];
-        if printed.len() <= CACHE_ITEM {
-            let slot = &mut self.inputs[slot];
-            slot.0 = id;
-            slot.1.clear();
-            slot.1.extend_from_slice(printed);
+        if slot.1 {
+            value::argument(out, const { key("Input type") }, |out| value::interned(out, used.dtypes(id)));
         }
-    }
-
-    fn print_inputs(&self, out: &mut Vec<u8>, id: Id) {
-        let mut from = Unpack(self.plan.document.snapshot.packed.bytes(id));
-        value::argument(out, const { key("Input Dims") }, |out| {
-            for _ in 0..from.number() {
-                value::element(out, |out| {
-                    for _ in 0..from.number() {
-                        value::element(out, |out| value::int(out, from.signed()));
-                    }
-                });
-            }
-        });
-        let dtypes = from.byte();
-        if dtypes == pack::DTYPES_NONE {
-            return;
-        }
-        value::argument(out, const { key("Input type") }, |out| {
-            for _ in 0..from.number() {
-                let iid = if dtypes == pack::DTYPES_CODES {
-                    self.plan.used.dtype(names::dtype_code(from.byte()))
-                } else {
-                    stored(from.number() as Id)
-                };
-                value::element(out, |out| value::interned(out, iid));
-            }
-        });
     }
 
     fn free_args(&self, out: &mut Vec<u8>, id: Id) {
@@ -317,11 +294,8 @@ impl<'a> Printer<'a> {
         ];
         for (key, triple) in triples {
             if let Some(triple) = triple {
-                value::argument(out, key, |out| {
-                    for number in triple {
-                        value::element(out, |out| value::int(out, i64::from(number)));
-                    }
-                });
+                let [x, y, z] = triple;
+                value::argument(out, key, |out| value::text(out, format!("[{x},{y},{z}]").as_bytes()));
             }
         }
         let [channel, channel_type] = details.channel.map_or([None; 2], |pair| pair.map(Some));
@@ -377,16 +351,13 @@ impl<'a> Printer<'a> {
     pub(super) fn sample(&self, out: &mut Vec<u8>, sample: &SampleRecord) {
         let document = self.plan.document;
         let mut from = Unpack(document.snapshot.packed.bytes(sample.stack));
-        let frames = from.number();
+        from.number();
         let track = self.lane(document.lanes.sample[sample.thread as usize]);
         let event = Event::open(out, self.plan.time(sample.time), track, Kind::Instant);
-        packet::name(out, stored(from.clone().number() as Id));
+        packet::name(out, stored(from.number() as Id));
         packet::category(out, const { category("python_function") });
-        value::argument(out, const { key("stack") }, |out| {
-            for _ in 0..frames {
-                value::element(out, |out| value::interned(out, stored(from.number() as Id)));
-            }
-        });
+        let frames = self.plan.used.packed(sample.stack);
+        value::argument(out, const { key("stack") }, |out| value::interned(out, frames));
         self.free_args(out, sample.args);
         event.close(out);
     }
