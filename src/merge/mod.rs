@@ -8,6 +8,7 @@
 mod blocks;
 mod bounds;
 mod clock;
+pub mod convert;
 mod cutter;
 mod document;
 mod event;

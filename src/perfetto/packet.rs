@@ -100,6 +100,11 @@ pub(crate) fn category(out: &mut Vec<u8>, iid: u64) {
     wire::uint(out, 3, iid);
 }
 
+/// The category of the open event, as text.
+pub(crate) fn category_text(out: &mut Vec<u8>, text: &[u8]) {
+    self::text(out, 22, text);
+}
+
 /// The open event belongs to a flow: from the first event of a flow in time, over each other, to the last.
 #[inline]
 pub(crate) fn flow(out: &mut Vec<u8>, id: u64) {
@@ -144,6 +149,22 @@ pub(crate) fn legacy(out: &mut Vec<u8>, phase: u8, id: Option<u64>, enclosing: b
         if let Some(scope) = scope {
             wire::uint(out, 14, scope as u64);
         }
+    });
+}
+
+/// Makes the open event a part of an async span: of the whole trace's ids, or of its process's own.
+pub(crate) fn legacy_async(out: &mut Vec<u8>, phase: u8, id: u64, local: bool) {
+    wire::message(out, 6, |out| {
+        wire::uint(out, 2, u64::from(phase));
+        wire::uint(out, if local { 10 } else { 6 }, id);
+    });
+}
+
+/// The open slice starts, ends or passes a flow, as Chrome's slices say: 1 for the end, 2 for the start, 3 for both.
+pub(crate) fn legacy_bind(out: &mut Vec<u8>, id: u64, direction: u64) {
+    wire::message(out, 6, |out| {
+        wire::uint(out, 8, id);
+        wire::uint(out, 13, direction);
     });
 }
 

@@ -26,21 +26,27 @@ const WHOLE = ['Record Window End', 'Trace metadata'];
 // The engine shows the control characters of JSON as they are escaped there.
 const text = (s) => s?.replace(/[\x00-\x1f]/g, (c) => JSON.stringify(c).slice(1, -1));
 // And what is beyond its integers as doubles.
-const number = (n) => String(typeof n === 'string' ? Number(n) : n);
+// Its reading of decimals is exact to some fifteen digits.
+const number = (n) => String(typeof n === 'string' || !Number.isInteger(n) ? Number(Number(n).toPrecision(14)) : n);
 
-// An array is one text in a .pftrace, and an argument for each of its elements in JSON.
+// An array is one text in a .pftrace, and an argument for each of its elements in JSON, where empty ones are lost.
 function whole(args) {
   const arrays = new Map(), out = [];
+  const print = (v) => (Array.isArray(v) ? `[${v.map(print).filter((x) => x !== '[]')}]` : String(v).replace(/^"|"$/g, ''));
   for (const [key, value] of args) {
     const [, name, places] = /^(.*?)((?:\[\d+\])*)$/s.exec(key);
-    if (!places) { out.push(`${name}=${/^"\[.*\]"$/s.test(value) ? value.slice(1, -1).replace(/[ "]/g, '') : value}`); continue; }
-    const path = [...places.matchAll(/\d+/g)].map((m) => +m[0]);
-    let at = arrays.get(name) ?? arrays.set(name, []).get(name);
-    for (const index of path.slice(0, -1)) at = at[index] ??= [];
-    at[path.at(-1)] = value;
+    if (places) {
+      const path = [...places.matchAll(/\d+/g)].map((m) => +m[0]);
+      let at = arrays.get(name) ?? arrays.set(name, []).get(name);
+      for (const index of path.slice(0, -1)) at = at[index] ??= [];
+      at[path.at(-1)] = value;
+      continue;
+    }
+    let array;
+    try { array = JSON.parse(value.slice(1, -1)); } catch { array = null; }
+    if (Array.isArray(array)) arrays.set(name, array); else out.push(`${name}=${value}`);
   }
-  const print = (v) => (Array.isArray(v) ? `[${Array.from(v, (x) => print(x ?? []))}]` : v.replace(/[ "]/g, ''));
-  for (const [name, array] of arrays) out.push(`${name}=${print(array)}`);
+  for (const [name, array] of arrays) if (print(array) !== '[]') out.push(`${name}=${print(array)}`);
   return out;
 }
 
@@ -49,6 +55,7 @@ function argsOf(engine) {
   for (const r of engine.query('SELECT arg_set_id AS id, key, int_value AS i, string_value AS s, real_value AS r, value_type AS t FROM args')) {
     // The two formats differ in the prefix, in the dots of a key, which are shown as underscores, and in the types of numbers that
     // are equal: 1 and 1.0.
+    if (r.key.startsWith('legacy_event.')) continue;           // its own notes
     const key = text(r.key).replace(/^(args|debug)\./, '').replace(/[.]/g, '_');
     const value = r.t === 'string' || r.t === 'json' ? `"${text(r.s)}"` : r.t === 'null' ? 'null' : r.t === 'bool' ? `${Boolean(r.i)}` : number(r.t === 'real' ? r.r : r.i);
     if (!sets.has(r.id)) sets.set(r.id, []);
@@ -61,11 +68,13 @@ function seen(engine) {
   const args = argsOf(engine);
   // Process 0 and thread 0 have another number in a .pftrace.
   const from0 = (id) => (id === 0 ? 999_999 : id);
+  // What is called by text, not by a number, gets some number.
+  const lane = (t) => (t.process && t.thread ? `[${t.process}, ${t.thread}]` : `[${from0(t.pid)} ${t.process}, ${from0(t.tid)} ${t.thread}]`);
   const tracks = new Map(engine.query(`
     SELECT t.id, p.pid, p.name AS process, th.tid, th.name AS thread, t.name FROM track t
     LEFT JOIN thread_track tt ON tt.id = t.id LEFT JOIN thread th USING (utid)
     LEFT JOIN process_track pt ON pt.id = t.id
-    LEFT JOIN process p ON p.upid = ifnull(pt.upid, th.upid)`).map((t) => [t.id, t.tid === null ? `[${from0(t.pid)} ${t.name}]` : `[${from0(t.pid)} ${t.process}, ${from0(t.tid)} ${t.thread}]`]));
+    LEFT JOIN process p ON p.upid = ifnull(pt.upid, th.upid)`).map((t) => [t.id, t.tid === null ? `[${from0(t.pid)} ${t.name}]` : lane(t)]));
   const slices = new Map(), out = [];
   for (const s of engine.query('SELECT id, track_id, ts, dur, depth, category, name, arg_set_id FROM slice')) {
     if (WHOLE.includes(s.name)) continue;

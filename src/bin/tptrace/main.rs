@@ -1,6 +1,7 @@
-//! The command: `tptrace merge`, `tptrace gpu`.
+//! The command: `tptrace merge`, `tptrace convert`, `tptrace gpu`.
 #![forbid(unsafe_code)]
 
+mod convert;
 mod gpu;
 mod merge;
 mod units;
@@ -20,6 +21,7 @@ struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     Merge(merge::Arguments),
+    Convert(convert::Arguments),
     Gpu(gpu::Arguments),
 }
 
@@ -28,6 +30,7 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let result = match arguments.command {
         Command::Merge(arguments) => merge::run(arguments),
+        Command::Convert(arguments) => convert::run(arguments),
         Command::Gpu(arguments) => return gpu::run(arguments),
     };
     match result {

@@ -8,7 +8,7 @@ mod flows;
 mod mark;
 mod pairs;
 mod rules;
-mod sorter;
+pub(super) mod sorter;
 mod watch;
 
 pub use rules::CutCounts;

@@ -14,11 +14,11 @@ const AHEAD: usize = 8 << 20;
 const LEAST: usize = 4 << 10;
 
 /// What is sorted, by its words.
-pub(super) type Record<const N: usize> = [u64; N];
+pub(in crate::merge) type Record<const N: usize> = [u64; N];
 
 /// Takes records in any order.
 #[derive(Debug)]
-pub(super) struct Sorter<const N: usize> {
+pub(in crate::merge) struct Sorter<const N: usize> {
     held: Vec<Record<N>>,
     most: usize,
     file: Option<File>,
@@ -27,16 +27,16 @@ pub(super) struct Sorter<const N: usize> {
 }
 
 fn failed(error: std::io::Error) -> Error {
-    Error::io("sort flows in a temporary file in", &std::env::temp_dir())(error)
+    Error::io("sort events in a temporary file in", &std::env::temp_dir())(error)
 }
 
 impl<const N: usize> Sorter<N> {
     /// `bytes`: memory for the records.
-    pub(super) fn new(bytes: usize) -> Self {
+    pub(in crate::merge) fn new(bytes: usize) -> Self {
         Self { held: Vec::new(), most: (bytes / (8 * N)).max(2), file: None, runs: Vec::new() }
     }
 
-    pub(super) fn push(&mut self, record: Record<N>) -> Result<()> {
+    pub(in crate::merge) fn push(&mut self, record: Record<N>) -> Result<()> {
         if self.held.len() == self.most {
             self.spill()?;
         }
@@ -62,7 +62,7 @@ impl<const N: usize> Sorter<N> {
     }
 
     /// All records in order.
-    pub(super) fn sorted(mut self) -> Result<Sorted<N>> {
+    pub(in crate::merge) fn sorted(mut self) -> Result<Sorted<N>> {
         if self.runs.is_empty() {
             self.held.sort_unstable();
             return Ok(Sorted { held: self.held.into_iter(), file: None, runs: Vec::new(), heads: BinaryHeap::new() });
@@ -97,7 +97,7 @@ struct Run {
 
 /// Gives records in order.
 #[derive(Debug)]
-pub(super) struct Sorted<const N: usize> {
+pub(in crate::merge) struct Sorted<const N: usize> {
     held: std::vec::IntoIter<Record<N>>,
     file: Option<File>,
     runs: Vec<Run>,
@@ -106,7 +106,7 @@ pub(super) struct Sorted<const N: usize> {
 }
 
 impl<const N: usize> Sorted<N> {
-    pub(super) fn next(&mut self) -> Result<Option<Record<N>>> {
+    pub(in crate::merge) fn next(&mut self) -> Result<Option<Record<N>>> {
         if self.file.is_none() {
             return Ok(self.held.next());
         }
