@@ -1,10 +1,11 @@
-//! The command: `tptrace merge`, `tptrace convert`, `tptrace gpu`.
+//! The command: `tptrace merge`, `tptrace convert`, `tptrace view`, `tptrace gpu`.
 #![forbid(unsafe_code)]
 
 mod convert;
 mod gpu;
 mod merge;
 mod units;
+mod view;
 
 use std::process::ExitCode;
 
@@ -22,6 +23,7 @@ struct Arguments {
 enum Command {
     Merge(merge::Arguments),
     Convert(convert::Arguments),
+    View(view::Arguments),
     Gpu(gpu::Arguments),
 }
 
@@ -31,6 +33,7 @@ fn main() -> ExitCode {
     let result = match arguments.command {
         Command::Merge(arguments) => merge::run(arguments),
         Command::Convert(arguments) => convert::run(arguments),
+        Command::View(arguments) => view::run(arguments),
         Command::Gpu(arguments) => return gpu::run(arguments),
     };
     match result {
