@@ -25,6 +25,9 @@ pub(crate) struct ClockInfo {
     pub(crate) anchor: ClockAnchor,
 }
 
+/// Prints a value.
+type Write<'a> = dyn Fn(&mut Vec<u8>) + 'a;
+
 /// A text as it stands inside a string.
 fn escaped(snapshot: &Snapshot, id: Id) -> String {
     let mut out = Vec::new();
@@ -153,7 +156,7 @@ impl<'a> Document<'a> {
     }
 
     /// What a torch document says of itself, each key unless the caller set it.
-    fn torch_members(&self, visit: &mut dyn FnMut(&str, &dyn Fn(&mut Vec<u8>))) {
+    fn torch_members(&self, visit: &mut dyn FnMut(&str, &Write<'_>)) {
         let mut pair = |key: &str, value: &dyn Fn(&mut Vec<u8>)| {
             if self.snapshot.metadata.iter().all(|(set, _)| set != key) {
                 visit(key, value);

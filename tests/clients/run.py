@@ -115,6 +115,25 @@ def demo(folder: pathlib.Path) -> None:
         check("no kernel starts before its launch", all(stats["negative_delay"] == 0 for stats in launches.values()), launches)
     with section("Perfetto, plain format"):
         perfetto(folder / "plain" / "rank0.json", "plain")
+    with section("Perfetto's own format"):
+        torch = folder / "rank0.pt.trace.json.gz"
+        same(torch, folder / "perfetto" / "rank0.pftrace", "written")
+        for path in (torch, folder / "plain" / "rank0.json"):
+            converted(path, f"converted from {path.parent.name}/{path.name}")
+
+
+def same(path: pathlib.Path, own: pathlib.Path, what: str) -> None:
+    """Compares what Perfetto sees of a document and of the same in its own format."""
+    status, seen = reader("compare.mjs", path, own)
+    check(f"{what}: Perfetto sees the same in both", status == 0 and seen["seen"] > 0, seen)
+
+
+def converted(path: pathlib.Path, what: str) -> None:
+    with tempfile.TemporaryDirectory() as scratch:
+        own = pathlib.Path(scratch, "converted.pftrace.gz")
+        run = tptrace("convert", path, "-o", own)
+        check(f"{what}: it is converted", run.returncode == 0, run.stderr)
+        same(path, own, what)
 
 
 # The flows that the engine must find in the odd traces. In the torch format a launch stands between op and kernel.
@@ -152,10 +171,18 @@ def odd(folder: pathlib.Path) -> None:
                 names = [row["name"] for row in found["rows"]]
                 check(f"{path.stem}: names are as they were given", names == ODD_NAMES, names)
                 check(f"{path.stem}: so are counters", len(seen["counters"]) == 8, seen["counters"])
+            own = folder / f"{path.name.split('.')[0]}.pftrace"
+            if path.stem.endswith(".torch") and path.stem != "empty.torch":
+                same(path, own, own.name)
+                converted(path, f"{path.stem}, converted")
     with section("overlapping streams"):
         moved, kept = (reader("perfetto.mjs", folder / "kept" / name)[1] for name in ("moved.json", "kept.json"))
         check("slices that cross are lost where they stay", kept["problems"] != [] or kept["slices"]["total"] < 400, kept["slices"])
         check("and not where they have a lane of their own", moved["problems"] == [] and moved["slices"]["total"] == 401, moved)
+        own = folder / "kept" / "kept.pftrace"
+        check("they are converted", tptrace("convert", folder / "kept" / "kept.json", "-o", own).returncode == 0)
+        status, seen = reader("perfetto.mjs", own)
+        check("and not lost in Perfetto's own format", status == 0 and seen["slices"]["total"] >= 401, seen)
 
 
 def collected(folder: pathlib.Path) -> None:
@@ -253,7 +280,11 @@ def selected(folder: pathlib.Path, inputs: list[pathlib.Path], whole: Any) -> No
 
 def merge(*arguments: Any) -> Any:
     """Runs `tptrace merge`."""
-    command = ["cargo", "run", "--quiet", "--release", "--locked", "--bin", "tptrace", "--", "merge"]
+    return tptrace("merge", *arguments)
+
+
+def tptrace(*arguments: Any) -> Any:
+    command = ["cargo", "run", "--quiet", "--release", "--locked", "--bin", "tptrace", "--"]
     return subprocess.run(
         [*command, *map(str, arguments)], cwd=ROOT, capture_output=True, text=True, stdin=subprocess.DEVNULL
     )

@@ -106,7 +106,7 @@ pub fn convert(
         0,
         || {
             let block = emitter.block(BLOCK)?;
-            Ok((!block.is_empty()).then(|| Job { units: block.len() as u64, item: block }))
+            Ok((!block.is_empty()).then_some(Job { units: block.len() as u64, item: block }))
         },
         copying,
     )?;
