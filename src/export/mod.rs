@@ -28,8 +28,8 @@ pub enum Format {
     Plain,
     /// The same with what the readers of PyTorch's traces look for.
     Torch,
-    /// Perfetto's own format, with what the torch format has. Perfetto opens it in a fraction of the time, and it is a
-    /// fraction of the size; other readers do not know it. Slices that overlap are always separated.
+    /// Perfetto's own format, with what the torch format has, in about a quarter of the size. Other readers do not know it.
+    /// Slices that overlap are always separated.
     Perfetto,
 }
 
