@@ -27,7 +27,7 @@ const WHOLE = ['Record Window End', 'Trace metadata'];
 const text = (s) => s?.replace(/[\x00-\x1f]/g, (c) => JSON.stringify(c).slice(1, -1));
 // And what is beyond its integers as doubles.
 // Its reading of decimals is exact to some fifteen digits.
-const number = (n) => String(typeof n === 'string' || !Number.isInteger(n) ? Number(Number(n).toPrecision(14)) : n);
+const number = (n) => (Number.isSafeInteger(Number(n)) ? String(Number(n)) : String(Number(Number(n).toPrecision(14))));
 
 // An array is one text in a .pftrace, and an argument for each of its elements in JSON, where empty ones are lost.
 function whole(args) {
