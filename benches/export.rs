@@ -14,7 +14,10 @@ use std::process::Command;
 use std::time::Instant;
 
 use tptrace::capi::trace::tp_trace_counts;
-use tptrace::capi::types::{TP_COMPRESSION_GZIP, TP_WRITE_KEEP_OVERLAPS, tp_counts, tp_str, tp_write_options};
+use tptrace::capi::types::{
+    TP_COMPRESSION_GZIP, TP_FORMAT_PERFETTO, TP_FORMAT_TORCH, TP_WRITE_KEEP_OVERLAPS, tp_counts, tp_str,
+    tp_write_options,
+};
 use tptrace::capi::write::tp_trace_write;
 use workload::{Trace, Workload};
 
@@ -40,11 +43,16 @@ fn timed<T>(series: &mut Series, work: impl FnOnce() -> T) -> T {
 }
 
 fn write(trace: &Trace, path: &Path, gzip: bool, keep_overlaps: bool) {
+    write_as(trace, path, 0, gzip, keep_overlaps);
+}
+
+fn write_as(trace: &Trace, path: &Path, format: i32, gzip: bool, keep_overlaps: bool) {
     let path = path.to_str().expect("UTF-8");
     // SAFETY: the struct is valid when zero, and all pointers live during the call.
     let status = unsafe {
         let mut options: tp_write_options = zeroed();
         options.size = size_of::<tp_write_options>();
+        options.format = format;
         options.flags = if keep_overlaps { TP_WRITE_KEEP_OVERLAPS } else { 0 };
         options.compression = if gzip { TP_COMPRESSION_GZIP } else { 0 };
         tp_trace_write(trace.0, tp_str { ptr: path.as_ptr().cast::<c_char>(), len: path.len() }, &options)
@@ -119,6 +127,15 @@ fn main() {
         write(&trace, path, gzip, keep);
         added.push((name, memory("VmHWM:").saturating_sub(before)));
     }
+    let (torch, perfetto) = (path("torch.json"), path("ours.pftrace"));
+    for (name, path, format) in [("torch json", &torch, TP_FORMAT_TORCH), ("pftrace", &perfetto, TP_FORMAT_PERFETTO)] {
+        forget_peak();
+        let before = memory("VmRSS:");
+        write_as(&trace, path, format, false, false);
+        added.push((name, memory("VmHWM:").saturating_sub(before)));
+    }
+    let size_of_file = |path: &Path| std::fs::metadata(path).expect("a file").len();
+    let (torch_size, perfetto_size, gz_size) = (size_of_file(&torch), size_of_file(&perfetto), size_of_file(&gz));
     write(&trace, &json, false, true);
     drop(trace);
 
@@ -129,10 +146,14 @@ fn main() {
         Series("tptrace, .json", vec![]),
         Series("tptrace, .json, overlaps separated", vec![]),
         Series("tptrace, .json.gz", vec![]),
+        Series("tptrace, torch .json", vec![]),
+        Series("tptrace, .pftrace of the same", vec![]),
     ];
     let bytes = std::fs::read(&json).expect("our document");
     // Files of before go first, off the clock: freeing their pages costs as much as writing some.
-    let clear = || [&json, &gz, &peer_json, &path("copy.json"), &path("lanes.json")].map(std::fs::remove_file);
+    let clear = || {
+        [&json, &gz, &peer_json, &path("copy.json"), &path("lanes.json"), &torch, &perfetto].map(std::fs::remove_file)
+    };
     for _ in 0..rounds {
         let _ = clear();
         let output = Command::new(&peer).arg(ops.to_string()).arg(&peer_json).output().expect("the peer");
@@ -145,6 +166,10 @@ fn main() {
         let _ = clear();
         timed(&mut all[4], || write(&trace, &path("lanes.json"), false, false));
         timed(&mut all[5], || write(&trace, &gz, true, true));
+        let _ = clear();
+        timed(&mut all[6], || write_as(&trace, &torch, TP_FORMAT_TORCH, false, false));
+        let _ = clear();
+        timed(&mut all[7], || write_as(&trace, &perfetto, TP_FORMAT_PERFETTO, false, false));
     }
     // Compared on the last round's file.
     Command::new(&peer).arg(ops.to_string()).arg(&peer_json).output().expect("the peer");
@@ -173,7 +198,6 @@ fn main() {
         let median = all[2].median() + all[last].median();
         println!("{name:40} {median:9.3} {:>15} {:8.2} {:12.2}", "", size / median / 1e9, median / reference);
     }
-    let gz_size = std::fs::metadata(&gz).expect("gz").len();
     print!(".json.gz: {:.1} MB, {:.1} to 1", gz_size as f64 / 1e6, size / gz_size as f64);
     std::fs::write(&json, &bytes).expect("a file");
     match zlib(&json) {
@@ -185,6 +209,12 @@ fn main() {
         ),
         None => println!("; zlib not compared: no python3"),
     }
+    println!(
+        "torch .json: {:.1} MB, .pftrace of the same: {:.1} MB, 1 to {:.2}",
+        torch_size as f64 / 1e6,
+        perfetto_size as f64 / 1e6,
+        torch_size as f64 / perfetto_size as f64
+    );
     println!(
         "memory of an op with its half of a GPU activity: {} bytes counted, {} resident",
         counts.memory / ops as u64,

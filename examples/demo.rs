@@ -24,6 +24,10 @@ fn main() -> Result<()> {
             let path = folder.join("plain/rank0.json");
             trace.write(&path, &ExportOptions::default())?;
             println!("{}", path.display());
+            std::fs::create_dir_all(folder.join("perfetto")).map_err(tptrace::Error::io("create", folder))?;
+            let path = folder.join("perfetto/rank0.pftrace");
+            run.trace.write(&path, &ExportOptions { format: Format::Perfetto, ..ExportOptions::default() })?;
+            println!("{}", path.display());
         }
     }
     println!("Open them at https://ui.perfetto.dev, in chrome://tracing, or the folder in TensorBoard or HTA.");

@@ -9,11 +9,12 @@ use tptrace::{
     Arg, Counter, ExportOptions, Format, GpuActivity, GpuKind, Int, Op, OpKind, Result, Trace, TraceOptions, Value,
 };
 
-const FORMATS: [(&str, Format); 2] = [("plain", Format::Plain), ("torch", Format::Torch)];
+const FORMATS: [(&str, Format); 3] =
+    [("plain.json", Format::Plain), ("torch.json", Format::Torch), ("pftrace", Format::Perfetto)];
 
 fn write(folder: &Path, name: &str, trace: &Trace) -> Result<()> {
     for (kind, format) in FORMATS {
-        let path = folder.join(format!("{name}.{kind}.json"));
+        let path = folder.join(format!("{name}.{kind}"));
         trace.write(path, &ExportOptions { format, ..ExportOptions::default() })?;
     }
     Ok(())

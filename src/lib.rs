@@ -25,6 +25,7 @@ pub mod journal;
 pub mod merge;
 mod model;
 pub mod output;
+mod perfetto;
 mod read;
 pub mod record;
 pub mod summary;

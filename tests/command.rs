@@ -310,3 +310,26 @@ fn cuts_change_nothing_of_what_stays() {
         assert!(!folder.path().join("x.json").exists());
     }
 }
+
+#[test]
+fn converting_goes_by_the_names() {
+    let folder = scratch();
+    let done = tptrace(folder.path(), &["convert", "r0.json", "-o", "a.pftrace"]);
+    assert!(done.status.success() && done.stdout.is_empty(), "{}", words(&done.stderr));
+    assert!(words(&done.stderr).contains("3 events in"), "{}", words(&done.stderr));
+    let to_stdout = tptrace(folder.path(), &["convert", "-q", "r0.json", "--to", "perfetto", "-o", "-"]);
+    assert!(to_stdout.status.success() && to_stdout.stderr.is_empty());
+    assert_eq!(to_stdout.stdout, fs::read(folder.path().join("a.pftrace")).expect("a file"));
+    assert!(tptrace(folder.path(), &["convert", "-q", "r0.json", "-o", "b.json.gz"]).status.success());
+    let back = tptrace(folder.path(), &["convert", "-q", "b.json.gz", "--to", "json", "-o", "-"]);
+    assert_eq!(back.stdout, fs::read(folder.path().join("r0.json")).expect("a file"));
+    for (arguments, said) in [
+        (["convert", "r0.json", "-o", "a.txt"], "says no format"),
+        (["convert", "a.pftrace", "-o", "a.json"], "written, not read"),
+        (["convert", "missing.json", "-o", "r1.json"], "missing.json"),
+    ] {
+        let failed = tptrace(folder.path(), &arguments);
+        assert!(!failed.status.success() && words(&failed.stderr).contains(said), "{}", words(&failed.stderr));
+    }
+    assert_eq!(fs::read_to_string(folder.path().join("r1.json")).expect("as it was"), rank(1, 3));
+}

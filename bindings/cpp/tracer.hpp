@@ -362,7 +362,7 @@ private:
     tp_instant instant_;
 };
 
-enum class Format : std::int32_t { plain = TP_FORMAT_PLAIN, torch = TP_FORMAT_TORCH };
+enum class Format : std::int32_t { plain = TP_FORMAT_PLAIN, torch = TP_FORMAT_TORCH, perfetto = TP_FORMAT_PERFETTO };
 enum class Compression : std::int32_t {
     by_name = TP_COMPRESSION_AUTO,
     none = TP_COMPRESSION_NONE,

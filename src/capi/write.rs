@@ -88,6 +88,7 @@ pub(super) unsafe fn options(from: *const tp_write_options) -> Result<(ExportOpt
     export.format = match given.format {
         TP_FORMAT_PLAIN => Format::Plain,
         TP_FORMAT_TORCH => Format::Torch,
+        TP_FORMAT_PERFETTO => Format::Perfetto,
         other => return Err(Failure::invalid(format!("format {other} is not a TP_FORMAT_ number"))),
     };
     let (compression, level) = self::compression(given.compression, given.level)?;

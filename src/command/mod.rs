@@ -3,6 +3,7 @@
 //! No part of the crate's API: anything here may change with any version.
 
 mod check;
+mod convert;
 mod cut;
 pub mod demo;
 mod gpu;
@@ -13,6 +14,7 @@ mod select;
 mod summary;
 mod terminal;
 mod units;
+mod view;
 
 use std::ffi::OsString;
 
@@ -32,6 +34,8 @@ enum Command {
     Summary(summary::Arguments),
     Check(check::Arguments),
     Cut(cut::Arguments),
+    Convert(convert::Arguments),
+    View(view::Arguments),
     Recover(recover::Arguments),
     Gpu(gpu::Arguments),
     Demo(demo::Arguments),
@@ -57,6 +61,8 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         Command::Summary(arguments) => summary::run(arguments),
         Command::Check(arguments) => check::run(arguments),
         Command::Cut(arguments) => cut::run(arguments).map(|()| 0),
+        Command::Convert(arguments) => convert::run(arguments).map(|()| 0),
+        Command::View(arguments) => view::run(arguments).map(|()| 0),
         Command::Recover(arguments) => recover::run(arguments).map(|()| 0),
         Command::Gpu(arguments) => return gpu::run(arguments),
         Command::Demo(arguments) => demo::run(&arguments).map(|()| 0),

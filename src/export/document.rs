@@ -25,6 +25,9 @@ pub(crate) struct ClockInfo {
     pub(crate) anchor: ClockAnchor,
 }
 
+/// Prints a value.
+type Write<'a> = dyn Fn(&mut Vec<u8>) + 'a;
+
 /// A text as it stands inside a string.
 fn escaped(snapshot: &Snapshot, id: Id) -> String {
     let mut out = Vec::new();
@@ -48,8 +51,8 @@ pub(super) struct Document<'a> {
     pub(super) categories: Vec<String>,
     pub(super) gpu_moves: Moves,
     options: &'a ExportOptions,
-    clock: ClockInfo,
-    process_name: String,
+    pub(super) clock: ClockInfo,
+    pub(super) process_name: String,
 }
 
 impl<'a> Document<'a> {
@@ -57,7 +60,7 @@ impl<'a> Document<'a> {
         // Perfetto drops events before the base: the base gives way.
         let earliest = if options.as_reference { None } else { snapshot.span.first };
         let clock = ClockInfo { base_ns: earliest.map_or(clock.base_ns, |first| first.min(clock.base_ns)), ..clock };
-        let name_threads = options.format == Format::Torch && !options.as_reference;
+        let name_threads = options.format != Format::Plain && !options.as_reference;
         let by_thread = name_threads && snapshot.recording.is_some();
         let mut lanes = Lanes::new(snapshot, name_threads, by_thread);
         let (mut op_moves, mut gpu_moves) = (Moves::default(), Moves::default());
@@ -84,9 +87,10 @@ impl<'a> Document<'a> {
         }
     }
 
+    /// Whether the document has what the readers of PyTorch's traces look for; Perfetto's own format has it too.
     #[inline]
     pub(super) fn is_torch(&self) -> bool {
-        self.options.format == Format::Torch
+        self.options.format != Format::Plain
     }
 
     /// The op that caused an activity, told by it or by its link. `hint` is where the last link was found.
@@ -130,14 +134,34 @@ impl<'a> Document<'a> {
         self.metadata_events(out);
     }
 
-    /// What a torch document says of itself, each key unless the caller set it.
+    /// What a torch document says of itself.
     fn torch_head(&self, out: &mut Vec<u8>) {
+        self.torch_members(&mut |key, value| {
+            json::string(out, key);
+            out.extend_from_slice(b": ");
+            value(out);
+            out.extend_from_slice(b",\n");
+        });
+    }
+
+    /// All that is said of the trace as a whole, as JSON.
+    pub(super) fn members(&self, visit: &mut dyn FnMut(&str, &[u8])) {
+        self.torch_members(&mut |key, value| {
+            let mut json = Vec::new();
+            value(&mut json);
+            visit(key, &json);
+        });
+        self.snapshot.metadata.iter().for_each(|(key, value)| visit(key, value.as_bytes()));
+        let mut own = Vec::new();
+        self.own(&mut own);
+        visit("tptrace", &own);
+    }
+
+    /// What a torch document says of itself, each key unless the caller set it.
+    fn torch_members(&self, visit: &mut dyn FnMut(&str, &Write<'_>)) {
         let mut pair = |key: &str, value: &dyn Fn(&mut Vec<u8>)| {
             if self.snapshot.metadata.iter().all(|(set, _)| set != key) {
-                json::string(out, key);
-                out.extend_from_slice(b": ");
-                value(out);
-                out.extend_from_slice(b",\n");
+                visit(key, value);
             }
         };
         let flag = |value: bool| move |out: &mut Vec<u8>| out.extend_from_slice(if value { b"true" } else { b"false" });

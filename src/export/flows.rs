@@ -36,7 +36,7 @@ impl OpIndex {
     }
 
     /// The op called `id`. `hint` is where the last one was found: activities come in about the order of their ops.
-    fn find<'a>(&self, ops: &'a View<OpRecord>, id: u64, hint: &mut usize) -> Option<(u32, &'a OpRecord)> {
+    pub(super) fn find<'a>(&self, ops: &'a View<OpRecord>, id: u64, hint: &mut usize) -> Option<(u32, &'a OpRecord)> {
         let index = match self {
             OpIndex::Position => usize::try_from(id).ok()?,
             OpIndex::Ascending => {
@@ -105,7 +105,7 @@ impl Launches {
     }
 
     /// The index of the call of that id. `hint` is where the last one was found.
-    fn find(&self, gpu: &View<GpuRecord>, correlation: u64, hint: &mut usize) -> Option<u32> {
+    pub(super) fn find(&self, gpu: &View<GpuRecord>, correlation: u64, hint: &mut usize) -> Option<u32> {
         match self {
             Launches::Table(table) => {
                 let at = ascending(table.len(), hint, |index| table[index].0, correlation)?;
@@ -223,7 +223,7 @@ impl FlowIds {
         Self { shared, fresh: ids().max().map_or(0, |most| most + 1) }
     }
 
-    fn id(&self, index: u32, record: &GpuRecord) -> Int {
+    pub(super) fn id(&self, index: u32, record: &GpuRecord) -> Int {
         match plain_id(record.correlation()) {
             Some(id) if self.shared.binary_search(&id).is_err() => Int::Unsigned(id),
             _ => Int::Unsigned(self.fresh + u64::from(index)),
@@ -300,7 +300,7 @@ impl Printer<'_> {
 
 /// Whether the document of this format draws arrows from launches.
 pub(super) fn draws_launches(format: Format) -> bool {
-    format == Format::Torch
+    format != Format::Plain
 }
 
 #[cfg(test)]

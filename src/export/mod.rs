@@ -6,11 +6,12 @@ mod flows;
 mod json;
 mod lanes;
 mod overlap;
+mod perfetto;
 mod print;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::model::log::CHUNK;
 use crate::model::snapshot::Snapshot;
 use crate::output::{self, Job, OnProgress, Target, WriteOptions, Written};
@@ -27,6 +28,9 @@ pub enum Format {
     Plain,
     /// The same with what the readers of PyTorch's traces look for.
     Torch,
+    /// Perfetto's own format, with what the torch format has, in about a quarter of the size. Other readers do not know it.
+    /// Slices that overlap are always separated.
+    Perfetto,
 }
 
 /// How a trace is turned into a document.
@@ -94,7 +98,16 @@ pub(crate) fn export(
     options: &ExportOptions,
     progress: Option<OnProgress<'_>>,
 ) -> Result<Exported> {
+    if options.format == Format::Perfetto && (options.as_reference || !options.separate_overlaps) {
+        return Err(Error::invalid(
+            "Perfetto's format cannot repeat the reference or keep overlaps: its tracks hold no slices that cross; \
+             leave these options out, or choose the plain or the torch format",
+        ));
+    }
     let document = Document::new(snapshot, clock, options);
+    if options.format == Format::Perfetto {
+        return perfetto::export(&document, target, options, progress);
+    }
     let flows_dropped = AtomicU64::new(0);
     let mut pieces = pieces(&document);
     let written = output::write(

@@ -68,6 +68,8 @@ pub(super) struct Moves {
     extras: Vec<((u32, u32), Lane)>,
     /// Slices that overlap still, since their lane has all the extra lanes that it can get.
     pub(super) left: u64,
+    /// Which those are.
+    left_at: Vec<u32>,
 }
 
 impl Moves {
@@ -81,6 +83,7 @@ impl Moves {
             found.sort_out(slices, lane);
         }
         found.moves.sort_unstable_by_key(|m| m.index);
+        found.left_at.sort_unstable();
         found
     }
 
@@ -169,6 +172,7 @@ impl Moves {
                     stacks.push(Vec::new());
                 } else {
                     self.left += 1;
+                    self.left_at.push(index);
                 }
                 stacks.len() - 1
             });
@@ -228,6 +232,17 @@ impl Moves {
         }
         let at = self.moves.binary_search_by_key(&index, |m| m.index).ok()?;
         Some(self.extras[self.moves[at].extra as usize].1)
+    }
+
+    /// Whether slice `index` overlaps still.
+    #[inline]
+    pub(super) fn is_left(&self, index: u32) -> bool {
+        !self.left_at.is_empty() && self.left_at.binary_search(&index).is_ok()
+    }
+
+    /// The extra lanes, each with the number of the lane that it stands beside.
+    pub(super) fn extra_lanes(&self) -> impl Iterator<Item = (u32, Lane)> {
+        self.extras.iter().map(|&((lane, _), drawn)| (lane, drawn))
     }
 
     /// How many slices are drawn in an extra lane.

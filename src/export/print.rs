@@ -10,6 +10,7 @@ use crate::model::pack::{self, Unpack};
 use crate::model::record::{
     CounterRecord, GpuLane, GpuRecord, InstantRecord, MarkRecord, MemoryRecord, OpRecord, SampleRecord,
 };
+use crate::model::snapshot::Snapshot;
 
 /// Slots of the cache of printed inputs; a training step repeats a few hundred shapes.
 const CACHE_SLOTS: usize = 1024;
@@ -269,19 +270,12 @@ impl<'a> Printer<'a> {
 
     /// How a collected kernel fills its device, as Kineto tells it.
     fn occupancy(&self, out: &mut Vec<u8>, args: &mut Args, gpu: &GpuRecord, details: &GpuDetails) {
-        let snapshot = self.document.snapshot;
-        let Some(&GpuLane::Stream { device, .. }) = snapshot.gpu_lanes.get(gpu.lane as usize) else { return };
-        let Some(device) = snapshot.gpu_info.as_ref().and_then(|info| info.device(device)) else { return };
-        let (Some(grid), Some(block)) = (details.grid, details.block) else { return };
-        if device.multiprocessors == 0 || device.warp_size == 0 {
-            return;
+        if let Some([blocks, warps]) = occupancy(self.document.snapshot, gpu, details) {
+            args.key(out, "\"blocks per SM\":");
+            json::float(out, blocks);
+            args.key(out, "\"warps per SM\":");
+            json::float(out, warps);
         }
-        let count = |of: [u32; 3]| of.iter().map(|&n| f64::from(n)).product::<f64>();
-        let blocks = count(grid) / f64::from(device.multiprocessors);
-        args.key(out, "\"blocks per SM\":");
-        json::float(out, blocks);
-        args.key(out, "\"warps per SM\":");
-        json::float(out, blocks * (count(block) / f64::from(device.warp_size)));
     }
 
     fn details(&self, out: &mut Vec<u8>, args: &mut Args, details: &GpuDetails) {
@@ -439,6 +433,19 @@ impl<'a> Printer<'a> {
         self.free_args(out, &mut Args::new(), instant.args);
         out.extend_from_slice(b"}}");
     }
+}
+
+/// Blocks and warps for each multiprocessor, if kernel and device tell what it takes.
+pub(super) fn occupancy(snapshot: &Snapshot, gpu: &GpuRecord, details: &GpuDetails) -> Option<[f64; 2]> {
+    let Some(&GpuLane::Stream { device, .. }) = snapshot.gpu_lanes.get(gpu.lane as usize) else { return None };
+    let device = snapshot.gpu_info.as_ref()?.device(device)?;
+    let (grid, block) = (details.grid?, details.block?);
+    if device.multiprocessors == 0 || device.warp_size == 0 {
+        return None;
+    }
+    let count = |of: [u32; 3]| of.iter().map(|&n| f64::from(n)).product::<f64>();
+    let blocks = count(grid) / f64::from(device.multiprocessors);
+    Some([blocks, blocks * (count(block) / f64::from(device.warp_size))])
 }
 
 /// Puts commas between arguments.

@@ -7,6 +7,7 @@
 
 mod blocks;
 mod clock;
+pub mod convert;
 mod head;
 mod ids;
 mod lanes;

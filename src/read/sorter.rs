@@ -27,7 +27,7 @@ pub(crate) struct Sorter<const N: usize> {
 }
 
 fn failed(error: std::io::Error) -> Error {
-    Error::io("sort in a temporary file in", &std::env::temp_dir())(error)
+    Error::io("sort events in a temporary file in", &std::env::temp_dir())(error)
 }
 
 impl<const N: usize> Sorter<N> {

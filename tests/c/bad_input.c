@@ -225,8 +225,8 @@ int main(int argc, char **argv) {
     CHECK_FAILS(tp_trace_write(trace, TP_STR("/"), NULL), TP_STATUS_INVALID_ARGUMENT, "folder");
     CHECK_FAILS(tp_trace_write(trace, TP_STR("/dev/full"), NULL), TP_STATUS_IO, "/dev/full");
     tp_write_options write = TP_INIT(tp_write_options);
-    write.format = 2;
-    CHECK_FAILS(tp_trace_write(trace, tp_cstr(argv[1]), &write), TP_STATUS_INVALID_ARGUMENT, "format 2");
+    write.format = 3;
+    CHECK_FAILS(tp_trace_write(trace, tp_cstr(argv[1]), &write), TP_STATUS_INVALID_ARGUMENT, "format 3");
     write.format = 0;
     write.level = 10;
     CHECK_FAILS(tp_trace_write(trace, tp_cstr(argv[1]), &write), TP_STATUS_INVALID_ARGUMENT, "level 10");

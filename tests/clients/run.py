@@ -116,6 +116,25 @@ def demo(folder: pathlib.Path) -> None:
         check("no kernel starts before its launch", all(stats["negative_delay"] == 0 for stats in launches.values()), launches)
     with section("Perfetto, plain format"):
         perfetto(folder / "plain" / "rank0.json", "plain")
+    with section("Perfetto's own format"):
+        torch = folder / "rank0.pt.trace.json.gz"
+        same(torch, folder / "perfetto" / "rank0.pftrace", "written")
+        for path in (torch, folder / "plain" / "rank0.json"):
+            converted(path, f"converted from {path.parent.name}/{path.name}")
+
+
+def same(path: pathlib.Path, own: pathlib.Path, what: str) -> None:
+    """Compares what Perfetto sees of a document and of the same in its own format."""
+    status, seen = reader("compare.mjs", path, own)
+    check(f"{what}: Perfetto sees the same in both", status == 0 and seen["seen"] > 0, seen)
+
+
+def converted(path: pathlib.Path, what: str) -> None:
+    with tempfile.TemporaryDirectory() as scratch:
+        own = pathlib.Path(scratch, "converted.pftrace.gz")
+        run = command("convert", path, "-o", own)
+        check(f"{what}: it is converted", run.returncode == 0, run.stderr)
+        same(path, own, what)
 
 
 # The flows that the engine must find in the odd traces. In the torch format a launch stands between op and kernel.
@@ -153,10 +172,18 @@ def odd(folder: pathlib.Path) -> None:
                 names = [row["name"] for row in found["rows"]]
                 check(f"{path.stem}: names are as they were given", names == ODD_NAMES, names)
                 check(f"{path.stem}: so are counters", len(seen["counters"]) == 8, seen["counters"])
+            own = folder / f"{path.name.split('.')[0]}.pftrace"
+            if path.stem.endswith(".torch") and path.stem != "empty.torch":
+                same(path, own, own.name)
+                converted(path, f"{path.stem}, converted")
     with section("overlapping streams"):
         moved, kept = (reader("perfetto.mjs", folder / "kept" / name)[1] for name in ("moved.json", "kept.json"))
         check("slices that cross are lost where they stay", kept["problems"] != [] or kept["slices"]["total"] < 400, kept["slices"])
         check("and not where they have a lane of their own", moved["problems"] == [] and moved["slices"]["total"] == 401, moved)
+        own = folder / "kept" / "kept.pftrace"
+        check("they are converted", command("convert", folder / "kept" / "kept.json", "-o", own).returncode == 0)
+        status, seen = reader("perfetto.mjs", own)
+        check("and not lost in Perfetto's own format", status == 0 and seen["slices"]["total"] >= 401, seen)
 
 
 def collected(folder: pathlib.Path) -> None:

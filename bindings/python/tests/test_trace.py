@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import os
@@ -314,3 +315,16 @@ def test_overlaps_get_a_lane_of_their_own(tmp_path):
         together = load(trace.write(tmp_path / "together.json", separate_overlaps=False))
     assert named(apart, "first")["tid"] != named(apart, "crossing")["tid"]
     assert named(together, "first")["tid"] == named(together, "crossing")["tid"]
+
+
+def test_the_name_chooses_perfetto_s_format(tmp_path):
+    with tptrace.Trace(base_ns=0) as trace:
+        trace.add_op("op", 1_000, 2_000, thread_id=1)
+        plain = pathlib.Path(trace.write(tmp_path / "t.pftrace")).read_bytes()
+        packed = pathlib.Path(trace.write(tmp_path / "t.pftrace.gz")).read_bytes()
+        by_word = pathlib.Path(trace.write(tmp_path / "t.bin", format="perfetto")).read_bytes()
+        assert plain[0] == 0x0A and b"Record Window End" in plain
+        assert gzip.decompress(packed)[:1] == by_word[:1] == plain[:1]
+        assert json.loads(pathlib.Path(trace.write(tmp_path / "t.json")).read_bytes())["traceEvents"]
+        with pytest.raises(tptrace.InvalidArgumentError, match="Perfetto"):
+            trace.write(tmp_path / "t.pftrace", separate_overlaps=False)

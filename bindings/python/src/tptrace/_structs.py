@@ -14,7 +14,7 @@ OP_KINDS = {"op": 0, "user_annotation": 1, "backward": 2}
 GPU_KINDS = {"kernel": 0, "memcpy": 1, "memset": 2, "runtime": 3, "driver": 4}
 SCOPES = {"thread": 0, "process": 1, "global": 2}
 CLOCKS = {"monotonic": 0, "realtime": 1, "unknown": 2}
-FORMATS = {"plain": 0, "torch": 1}
+FORMATS = {"plain": 0, "torch": 1, "perfetto": 2}
 COMPRESSIONS = {"auto": 0, "none": 1, "gzip": 2}
 
 _BOUNDS = {

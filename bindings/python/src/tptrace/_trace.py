@@ -528,7 +528,7 @@ class Trace:
         self,
         path: Union[str, os.PathLike[str]],
         *,
-        format: str = "plain",
+        format: str = "auto",
         compression: str = "auto",
         level: int = 0,
         threads: int = 0,
@@ -542,7 +542,9 @@ class Trace:
         Other threads may go on adding; what they add meanwhile does not show. On failure the old file is as it was.
 
         Args:
-            format: "plain" (Chrome's trace format) or "torch" (with what the readers of PyTorch's traces look for).
+            format: "plain" (Chrome's trace format), "torch" (with what the readers of PyTorch's traces look for),
+                "perfetto" (Perfetto's own format, which no other reader knows; with separate_overlaps), or "auto":
+                "perfetto" if the path ends in .pftrace or .pftrace.gz, else "plain".
             compression: "auto" (gzip if the path ends in .gz), "none" or "gzip".
             level: gzip level from 1 (fastest) to 9 (smallest); 0 for the default, 1.
             threads: how many format and compress; 0 for one per core.
@@ -553,6 +555,8 @@ class Trace:
             progress: called now and then with a Progress on this thread; answers False to cancel.
         """
         watched = Watched(progress)
+        if format == "auto":
+            format = "perfetto" if os.fsdecode(path).endswith((".pftrace", ".pftrace.gz")) else "plain"
         options = _write_options(format, compression, level, threads, fsync, separate_overlaps, trace_name, watched)
         self._take_samples()
         with self._using() as handle:
