@@ -1,5 +1,5 @@
-//! Writes the traces of a made-up training run on two ranks, as `tptrace demo` does, and one of them in the plain format
-//! too: what the tests show to the real trace readers.
+//! Writes the traces of a made-up training run on two ranks, as `tptrace demo` does, and one of them in the plain
+//! and in Perfetto's format too: what the tests show to the real trace readers.
 //!
 //!     cargo run --release --example demo -- [FOLDER [RANKS]]
 
@@ -24,9 +24,9 @@ fn main() -> Result<()> {
             let path = folder.join("plain/rank0.json");
             trace.write(&path, &ExportOptions::default())?;
             println!("{}", path.display());
-            std::fs::create_dir_all(folder.join("perfetto")).map_err(tptrace::Error::io("create", folder))?;
+            std::fs::create_dir_all(folder.join("perfetto")).map_err(Error::io("create", folder))?;
             let path = folder.join("perfetto/rank0.pftrace");
-            run.trace.write(&path, &ExportOptions { format: Format::Perfetto, ..ExportOptions::default() })?;
+            trace.write(&path, &ExportOptions { format: Format::Perfetto, ..ExportOptions::default() })?;
             println!("{}", path.display());
         }
     }

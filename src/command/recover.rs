@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use crate::journal;
+use crate::merge::convert::{ConvertTo, format_of};
 use crate::output::{Compression, Target, WriteOptions};
 use crate::{Error, ExportOptions, Format};
 use clap::{Args, ValueEnum};
@@ -15,12 +16,12 @@ use clap::{Args, ValueEnum};
 pub(crate) struct Arguments {
     /// The journal.
     journal: PathBuf,
-    /// The document: .json or .json.gz; - for standard output.
+    /// The document: .json, .pftrace (Perfetto's own format), or either with .gz; `-` is standard output.
     #[arg(short, long)]
     output: PathBuf,
-    /// Which document.
-    #[arg(long, value_enum, default_value_t = Kind::Torch)]
-    format: Kind,
+    /// Its format, if not by its name: Perfetto's for .pftrace, else torch.
+    #[arg(long, value_enum)]
+    format: Option<Kind>,
     /// Compress, whatever the name of the document.
     #[arg(long)]
     gzip: bool,
@@ -38,13 +39,20 @@ enum Kind {
     Torch,
     /// Events alone.
     Plain,
+    /// Perfetto's own.
+    Perfetto,
 }
 
 pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     let options = ExportOptions {
         format: match arguments.format {
-            Kind::Torch => Format::Torch,
-            Kind::Plain => Format::Plain,
+            Some(Kind::Torch) => Format::Torch,
+            Some(Kind::Plain) => Format::Plain,
+            Some(Kind::Perfetto) => Format::Perfetto,
+            None => match format_of(&arguments.output) {
+                Ok(ConvertTo::Perfetto) => Format::Perfetto,
+                _ => Format::Torch,
+            },
         },
         trace_name: arguments.output.to_string_lossy().into_owned(),
         write: WriteOptions {

@@ -391,6 +391,12 @@ def recovered(folder: pathlib.Path) -> None:
     check("spans are nested on their threads", rows.keys() == expected, rows)
     check("two threads were in the middle of something", document(path)["tptrace"]["recovered"]["unfinished"] >= 4)
     check("a second of it is there", all(rows[key] > 100 for key in expected if key[2] > 0), rows)
+    native = folder / "recovered.pftrace"
+    run = command("recover", "-q", journal, "-o", native)
+    check("it is recovered in Perfetto's format too", run.returncode == 0 and run.stderr == "", run.stderr)
+    status, seen = reader("perfetto.mjs", native, "--sql", DEPTHS)
+    again = {(row["thread"], row["name"], row["depth"]): row["count"] for row in seen["sql"][0]["rows"]}
+    check("with the same spans on the same threads", status == 0 and again == rows, again)
 
 
 RUN = ["cargo", "run", "--quiet", "--release", "--locked"]

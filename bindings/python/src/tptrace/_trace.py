@@ -618,7 +618,7 @@ def recover(
     journal: Union[str, os.PathLike[str]],
     out_path: Union[str, os.PathLike[str]],
     *,
-    format: str = "torch",
+    format: str = "auto",
     compression: str = "auto",
     level: int = 0,
     threads: int = 0,
@@ -630,9 +630,12 @@ def recover(
     """Makes the trace that a journal tells of: what a process had recorded before it was killed or crashed.
 
     The journal stays as it is. It is read up to its end or to where it is damaged. The other arguments are those of
-    `Trace.write`. Raises MalformedError for what is no journal.
+    `Trace.write`, but that "auto" is the torch format unless the path ends in .pftrace or .pftrace.gz. Raises
+    MalformedError for what is no journal.
     """
     watched = Watched(progress)
+    if format == "auto":
+        format = "perfetto" if os.fsdecode(out_path).endswith((".pftrace", ".pftrace.gz")) else "torch"
     options = _write_options(format, compression, level, threads, fsync, separate_overlaps, trace_name, watched)
     report = c.RecoverReport()
     watched.finish(c.lib.tp_recover(c.path_str(journal), c.path_str(out_path), options, report))
