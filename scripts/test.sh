@@ -32,17 +32,20 @@ venv() { # a fresh environment with the wheel that is built here
 
 step_fmt() { cargo fmt --all --check; }
 step_clippy() { cargo clippy --locked --all-targets --all-features -- -D warnings; }
-step_rust() { cargo test --locked --all-features; }
+# Not all features: the embedded command is for the wheel, and exports one function more.
+step_rust() { cargo test --locked --features tracing; }
 step_docs() { RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps --all-features --quiet; }
 
 # The hostile inputs are large, and show nothing more here.
 # Of the GPU's tests those that stay in one process; the others start programs that are not instrumented.
 step_tsan() {
-  sanitized thread --lib --test threads --test record && sanitized thread --test merge --test select --test split --test summary --test check -- --skip hostile &&
+  sanitized thread --lib --test threads --test record --test soak && sanitized thread --test journal -- --skip damage --skip lie &&
+    sanitized thread --test merge --test select --test split --test summary --test check -- --skip hostile &&
     sanitized thread --test gpu -- collection misbehaviour ops
 }
 step_asan() {
-  sanitized address --lib --test threads --test documents --test record && sanitized address --test merge --test select --test split --test summary --test check -- --skip hostile &&
+  sanitized address --lib --test threads --test documents --test record --test soak --test pftrace && sanitized address --test journal -- --skip lie &&
+    sanitized address --test merge --test select --test split --test summary --test check -- --skip hostile &&
     sanitized address --test gpu -- collection misbehaviour ops
 }
 step_python() { venv && cd bindings/python && TPTRACE_REQUIRE_TENSORPLAY=1 TPTRACE_REQUIRE_DASK=1 "$scratch/venv/bin/python" -m pytest -q -p no:cacheprovider; }
