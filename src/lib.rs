@@ -37,11 +37,11 @@ pub mod tracing;
 pub use error::{Error, GpuFailure, Result};
 pub use export::{ExportOptions, Exported, Format};
 pub use model::clock::{ClockAnchor, ClockDomain, monotonic_ns, realtime_ns};
+pub use model::counts::Counts;
 pub use model::dtype::dtype_name;
 pub use model::event::{
     Arg, Counter, Dtypes, GpuActivity, GpuDetails, GpuKind, Inputs, Instant, InstantScope, Int, MemoryEvent, Op,
     OpKind, Sample, Text, Value,
 };
 pub use model::identity::RankWorld;
-pub use model::store::Counts;
 pub use trace::{Trace, TraceOptions};

@@ -6,13 +6,13 @@ use super::lanes::{CPU_PID, GPU_PID_BASE, Lane, Lanes};
 use super::overlap::Moves;
 use super::{ExportOptions, Format};
 use crate::model::clock::{ClockAnchor, ClockDomain};
+use crate::model::counts::RecordCounts;
 use crate::model::event::Int;
 use crate::model::gpu::{GpuDevice, GpuLibrary};
 use crate::model::identity::RankWorld;
 use crate::model::intern::Id;
 use crate::model::record::{GpuRecord, OpRecord};
 use crate::model::snapshot::Snapshot;
-use crate::model::store::RecordCounts;
 
 /// `distributedInfo.backend` where the caller gave none: the reference's.
 const BACKEND: &str = "tensorplay.distributed";

@@ -7,10 +7,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::export::ClockInfo;
 use crate::model::clock::{ClockAnchor, ClockDomain};
+use crate::model::counts::RecordCounts;
 use crate::model::gpu::{GpuInfo, GpuReport};
 use crate::model::identity::{RankWorld, program_name};
 use crate::model::snapshot::Snapshot;
-use crate::model::store::{RecordCounts, Store};
+use crate::model::store::Store;
 use crate::trace::RESERVED_METADATA;
 
 /// What is asked for once: another thread may be changing the environment later.

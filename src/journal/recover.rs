@@ -11,8 +11,9 @@ use super::restore::Restorer;
 use crate::error::{Error, Result};
 use crate::export::{ExportOptions, Exported, export};
 use crate::model::clock::ClockDomain;
+use crate::model::counts::RecordCounts;
 use crate::model::span::Span;
-use crate::model::store::{RecordCounts, Store};
+use crate::model::store::Store;
 use crate::output::{OnProgress, Target};
 use crate::record::{Converter, Revival, Table};
 

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 pub(crate) mod clock;
+pub(crate) mod counts;
 pub(crate) mod dtype;
 pub(crate) mod event;
 pub(crate) mod extra;

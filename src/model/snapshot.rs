@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::counts::{Counts, RecordCounts};
 use super::event::Int;
 use super::extra::{GpuExtra, OpExtra};
 use super::gpu::{GpuInfo, GpuReport};
@@ -13,7 +14,7 @@ use super::record::{
     CounterRecord, GpuLane, GpuRecord, InstantRecord, LinkRecord, MarkRecord, MemoryRecord, OpRecord, SampleRecord,
 };
 use super::span::Span;
-use super::store::{Counts, IdOrder, RecordCounts};
+use super::store::IdOrder;
 
 #[derive(Debug, Clone)]
 pub(crate) struct Snapshot {

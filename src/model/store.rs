@@ -1,11 +1,12 @@
 //! Everything a trace holds, and the calls that add to it.
 
-use std::collections::{BTreeMap, HashSet};
+mod side;
+
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::event::{
-    Arg, Counter, Dtypes, GpuActivity, GpuKind, Inputs, Instant, Int, MemoryEvent, Op, Sample, Text, Value,
-};
+use super::counts::Counts;
+use super::event::{Counter, GpuActivity, GpuKind, Instant, Int, MemoryEvent, Op, Sample, Text, Value};
 use super::extra::{GpuExtra, OpExtra};
 use super::gpu::{GpuInfo, GpuReport};
 use super::identity::RankWorld;
@@ -21,46 +22,6 @@ use super::reserved::{GPU_ARGS, MEMORY_ARGS, OP_ARGS, RARE_GPU_ARGS, SAMPLE_ARGS
 use super::snapshot::Snapshot;
 use super::span::Span;
 use crate::error::{Error, Result};
-
-/// How many events of each kind a trace holds, and what had to be dropped or repaired.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Ops stored.
-    pub ops: u64,
-    /// GPU activities stored.
-    pub gpu_activities: u64,
-    /// Memory events stored.
-    pub memory_events: u64,
-    /// Stack samples stored.
-    pub samples: u64,
-    /// Counter values stored.
-    pub counters: u64,
-    /// Instants stored.
-    pub instants: u64,
-    /// Events refused or dropped: bad values, samples without a frame.
-    pub dropped: u64,
-    /// Slices whose end came before their start; they get 1 ns.
-    pub clamped: u64,
-    /// Texts that were not UTF-8 and got U+FFFD in place of the bad bytes.
-    pub repaired_texts: u64,
-    /// Slices that the last write moved to an extra lane, since they overlapped another on theirs.
-    pub overlaps_moved: u64,
-    /// Slices that the last write left where they overlap, since 255 extra lanes were not enough.
-    pub overlaps_left: u64,
-    /// Flows that the last write left out, since they would have run backwards in time.
-    pub flows_dropped: u64,
-}
-
-/// What live recording had to leave out or mend.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct RecordCounts {
-    /// Records dropped: no room, spans too deep, or a signal that interrupted the recording of its own thread.
-    pub dropped: u64,
-    /// Ends without a begin.
-    pub unmatched: u64,
-    /// Chunks of older records that made room for newer ones.
-    pub overwritten_chunks: u64,
-}
 
 /// Stands for the id of an op that has none yet.
 pub(crate) const NO_ID: u64 = u64::MAX;
@@ -151,113 +112,6 @@ impl Store {
             bytes_scratch: Vec::new(),
             ids_scratch: Vec::new(),
         }
-    }
-
-    #[inline]
-    fn text(&mut self, text: Text<'_>) -> Result<Id> {
-        match self.texts.find(text.0) {
-            // Only UTF-8 is stored, so what is found is UTF-8.
-            Some(id) => Ok(id),
-            None => self.new_text(text),
-        }
-    }
-
-    #[cold]
-    fn new_text(&mut self, text: Text<'_>) -> Result<Id> {
-        let lossy = String::from_utf8_lossy(text.0);
-        self.counts.repaired_texts += u64::from(matches!(lossy, std::borrow::Cow::Owned(_)));
-        self.texts.intern(lossy.as_bytes())
-    }
-
-    /// Packs side data into a scratch buffer and stores it once.
-    fn pack(&mut self, fill: impl FnOnce(&mut Self, &mut Vec<u8>) -> Result<()>) -> Result<Id> {
-        let mut bytes = std::mem::take(&mut self.bytes_scratch);
-        bytes.clear();
-        let id = match fill(self, &mut bytes) {
-            Ok(()) if bytes.is_empty() => Ok(NONE),
-            Ok(()) => self.packed.intern(&bytes),
-            Err(error) => Err(error),
-        };
-        self.bytes_scratch = bytes;
-        id
-    }
-
-    /// Packs the rare part of an event, if it has one: once for all events if others are likely to have the same.
-    #[inline]
-    fn pack_extra(&mut self, repeats: bool, fill: impl FnOnce(&mut Vec<u8>)) -> Result<Id> {
-        self.bytes_scratch.clear();
-        fill(&mut self.bytes_scratch);
-        match (self.bytes_scratch.is_empty(), repeats) {
-            (true, _) => Ok(NONE),
-            (false, true) => self.packed.intern(&self.bytes_scratch),
-            (false, false) => self.packed.push(&self.bytes_scratch),
-        }
-    }
-
-    fn text_ids(&mut self, texts: &[Text<'_>]) -> Result<Vec<Id>> {
-        let mut ids = std::mem::take(&mut self.ids_scratch);
-        ids.clear();
-        for &text in texts {
-            ids.push(self.text(text)?);
-        }
-        Ok(ids)
-    }
-
-    /// Packs shapes and element types.
-    fn inputs(&mut self, inputs: &Inputs<'_>) -> Result<Id> {
-        if let Some(id) = self.recent_inputs.find(inputs) {
-            return Ok(id);
-        }
-        let names = match inputs.dtypes {
-            Dtypes::Names(names) => self.text_ids(names)?,
-            _ => Vec::new(),
-        };
-        let id = self.pack(|_, out| pack::inputs(out, inputs, &names))?;
-        self.recent_inputs.note(inputs, id);
-        Ok(id)
-    }
-
-    fn stack(&mut self, stack: &[Text<'_>]) -> Result<Id> {
-        if stack.is_empty() {
-            return Ok(NONE);
-        }
-        let ids = self.text_ids(stack)?;
-        let id = self.pack(|_, out| {
-            pack::ids(out, &ids);
-            Ok(())
-        });
-        self.ids_scratch = ids;
-        id
-    }
-
-    /// Packs free arguments: keys of the format's own get a prefix, of equal keys the last one counts.
-    fn args(&mut self, args: &[Arg<'_>], reserved: &[&str]) -> Result<Id> {
-        if args.is_empty() {
-            return Ok(NONE);
-        }
-        let mut kept = Vec::with_capacity(args.len());
-        let mut seen = HashSet::<Id>::with_capacity(args.len());
-        for arg in args.iter().rev() {
-            let key = if reserved.iter().any(|name| name.as_bytes() == arg.key.0) {
-                self.text(Text(&[b"user.", arg.key.0].concat()))?
-            } else {
-                self.text(arg.key)?
-            };
-            if seen.insert(key) {
-                let text = if let Value::Text(text) = arg.value { self.text(text)? } else { NONE };
-                kept.push((key, arg.value, text));
-            }
-        }
-        let mut bytes = std::mem::take(&mut self.bytes_scratch);
-        bytes.clear();
-        pack::put(&mut bytes, kept.len() as u64);
-        for (key, value, text) in kept.iter().rev() {
-            pack::put(&mut bytes, u64::from(*key));
-            pack::value(&mut bytes, value, *text);
-        }
-        let id = self.packed.push(&bytes);
-        self.bytes_scratch = bytes;
-        id
     }
 
     /// Counts an event that was refused.

@@ -10,7 +10,7 @@ use super::clock::{self, Anchors, Converter};
 use super::lane::Lane;
 use super::local;
 use super::replay::Replay;
-use crate::model::store::RecordCounts;
+use crate::model::counts::RecordCounts;
 use crate::sync::{Mutex, MutexGuard, lock};
 
 /// What happens when the memory for records is used up.

@@ -27,7 +27,7 @@ pub(crate) use self::names::Table;
 pub use self::names::{Name, category_flag, enable_category};
 pub(crate) use self::quiet::{at_exit, spawn_quiet};
 pub(crate) use self::replay::Revival;
-pub use crate::model::store::RecordCounts;
+pub use crate::model::counts::RecordCounts;
 
 use crate::model::event::Value;
 
