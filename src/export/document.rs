@@ -333,7 +333,7 @@ struct Metadata<'o, 'd> {
 
 impl Metadata<'_, '_> {
     fn process(&mut self, pid: i64, label: &str, sort_index: i64) {
-        let lane = Lane { pid, tid: 0 };
+        let lane = Lane { pid, tid: 0, number: 0 };
         let document = self.document;
         self.text("process_name", lane, "name", &document.process_name);
         self.text("process_labels", lane, "labels", label);
@@ -348,7 +348,7 @@ impl Metadata<'_, '_> {
         let first = self.document.snapshot.span.first.unwrap_or(base);
         self.out.extend_from_slice(format!("{{\"ph\":\"M\",\"name\":\"{name}\",\"ts\":").as_bytes());
         self.document.times.timestamp(self.out, first);
-        let Lane { pid, tid } = lane;
+        let Lane { pid, tid, .. } = lane;
         self.out.extend_from_slice(format!(",\"pid\":{pid},\"tid\":{tid},\"args\":{{\"{key}\":").as_bytes());
     }
 

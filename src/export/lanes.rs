@@ -55,6 +55,8 @@ impl Key {
 pub(super) struct Lane {
     pub(super) pid: i64,
     pub(super) tid: u32,
+    /// Its place among all lanes: smaller than their number.
+    pub(super) number: u32,
 }
 
 /// The metadata of a lane.
@@ -84,26 +86,33 @@ impl Lanes {
     /// `name_threads`: also name the lanes of ops, which the reference leaves without a name. `by_thread`: one lane for a
     /// thread, with its number.
     pub(super) fn new(snapshot: &Snapshot, name_threads: bool, by_thread: bool) -> Self {
-        let mut numbers = HashMap::<Key, u32>::new();
-        let mut used = HashSet::<Lane>::new();
-        let mut order = Vec::new();
+        let own = |id: u64| u32::try_from(id).ok().filter(|&id| by_thread && id < MAX_THREAD);
+        let api = snapshot.gpu_lanes.iter().filter_map(|lane| match lane {
+            GpuLane::Api { os_thread } => Some(os_thread),
+            _ => None,
+        });
+        let threads = snapshot.op_threads.iter().chain(&snapshot.memory_threads).chain(&snapshot.sample_threads);
+        // Numbers that are threads' own; a number is one lane's, over all processes.
+        let mut taken: HashSet<u32> =
+            threads.chain(&snapshot.instant_threads).chain(api).filter_map(|&id| own(id)).collect();
+        let mut lanes = HashMap::<Key, Lane>::new();
+        let mut order: Vec<(Key, Lane)> = Vec::new();
         let mut lane = |mut key: Key| {
             if let (true, Key::Api(id)) = (by_thread, key) {
                 key = Key::Thread(id);
             }
-            let pid = key.pid();
-            let tid = *numbers.entry(key).or_insert_with(|| {
-                let free = |tid: &u32| !used.contains(&Lane { pid, tid: *tid });
-                let own = match key {
-                    Key::Thread(id) if by_thread => u32::try_from(id).ok().filter(|&id| id < MAX_THREAD && free(&id)),
+            *lanes.entry(key).or_insert_with(|| {
+                let number = order.len() as u32;
+                let tid = match key {
+                    Key::Thread(id) => own(id),
                     _ => None,
                 };
-                let tid = own.or_else(|| (order.len() as u32..).find(free)).unwrap_or_default();
-                used.insert(Lane { pid, tid });
-                order.push((key, tid));
-                tid
-            });
-            Lane { pid, tid }
+                let tid = tid.or_else(|| (number..).find(|tid| !taken.contains(tid))).unwrap_or(number);
+                taken.insert(tid);
+                let lane = Lane { pid: key.pid(), tid, number };
+                order.push((key, lane));
+                lane
+            })
         };
         let op = snapshot.op_threads.iter().map(|&id| lane(Key::Thread(id))).collect();
         let gpu = snapshot.gpu_lanes.iter().map(|&key| lane(key.into())).collect();
@@ -114,8 +123,8 @@ impl Lanes {
         let given = |id: u64| snapshot.thread_names.get(&id).cloned();
         let mut infos: Vec<LaneInfo> = (0..)
             .zip(&order)
-            .map(|(sort_index, &(key, tid))| LaneInfo {
-                lane: Lane { pid: key.pid(), tid },
+            .map(|(sort_index, &(key, lane))| LaneInfo {
+                lane,
                 name: match key {
                     Key::Thread(id) => given(id).or_else(|| name_threads.then(|| format!("thread {id}"))),
                     Key::Api(id) => Some(given(id).unwrap_or_else(|| format!("thread {id}"))),
@@ -128,10 +137,15 @@ impl Lanes {
             })
             .collect();
         infos.sort_by_key(|info| (info.lane.pid, info.lane.tid));
-        let mut gpu_pids: Vec<i64> = order.iter().map(|(key, _)| key.pid()).filter(|&pid| pid != CPU_PID).collect();
+        let mut gpu_pids: Vec<i64> = order.iter().map(|(_, lane)| lane.pid).filter(|&pid| pid != CPU_PID).collect();
         gpu_pids.sort_unstable();
         gpu_pids.dedup();
         Self { op, gpu, memory, sample, instant, infos, gpu_pids }
+    }
+
+    /// Greater than the number of every lane.
+    pub(super) fn end(&self) -> u32 {
+        self.infos.iter().map(|info| info.lane.tid + 1).max().unwrap_or(0)
     }
 
     /// Lanes that ops and calls share: the number of the ops' thread, and that of the GPU activities' lane.
@@ -142,7 +156,7 @@ impl Lanes {
 
     /// Makes the extra lanes of overlapping slices: each beside its own lane, by name and by sort index.
     pub(super) fn add_extra(&mut self, ops: &mut Moves, gpu: &mut Moves) {
-        let mut next = self.infos.iter().map(|info| info.lane.tid + 1).max().unwrap_or(0);
+        let mut next = self.end();
         for (moves, lanes) in [(ops, &self.op), (gpu, &self.gpu)] {
             for (lane, levels) in moves.levels() {
                 let base = lanes[lane as usize];
@@ -150,7 +164,7 @@ impl Lanes {
                     .map_or((None, base.tid), |info| (info.name.clone(), info.sort_index));
                 let name = name.unwrap_or_else(|| format!("lane {}", base.tid));
                 for level in 1..=levels {
-                    let extra = Lane { pid: base.pid, tid: next };
+                    let extra = Lane { pid: base.pid, tid: next, number: self.infos.len() as u32 };
                     next += 1;
                     moves.set_lane(lane, level, extra);
                     let name = Some(format!("{name} (overlap {level})"));

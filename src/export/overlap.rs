@@ -113,6 +113,9 @@ impl Moves {
         }
         for &(thread, lane) in shared {
             self.moves.retain(|one| self.extras[one.extra as usize].0.0 != lane);
+            let before = self.left_at.len();
+            self.left_at.retain(|&index| calls.get(index as usize).is_none_or(|call| call.lane != lane));
+            self.left -= (before - self.left_at.len()) as u64;
             self.extras.iter_mut().filter(|one| one.0.0 == lane).for_each(|one| one.0 = UNUSED);
             let ops = of_thread[&thread].iter().filter_map(|&index| ops.get(index as usize));
             let mut all: Vec<(i64, i64, Option<u32>)> = ops.map(|op| (op.start, op.drawn_end(), None)).collect();
@@ -143,6 +146,7 @@ impl Moves {
             self.place(calls, lane, crossing, 1);
         }
         self.moves.sort_unstable_by_key(|m| m.index);
+        self.left_at.sort_unstable();
     }
 
     fn sort_out<T: Slice>(&mut self, slices: &View<T>, lane: u32) {
@@ -302,7 +306,7 @@ mod tests {
         slices.iter().for_each(|&(start, end)| log.push(Plain(start, end)));
         let mut moves = Moves::find(&log.view(), 1);
         for (lane, levels) in moves.levels() {
-            (1..=levels).for_each(|level| moves.set_lane(lane, level, Lane { pid: 0, tid: level }));
+            (1..=levels).for_each(|level| moves.set_lane(lane, level, Lane { pid: 0, tid: level, number: level }));
         }
         let moved: Vec<_> = (0..slices.len() as u32).filter_map(|i| moves.lane(i).map(|lane| (i, lane.tid))).collect();
         assert_eq!(moves.moved(), moved.len() as u64);
@@ -343,7 +347,7 @@ mod tests {
         let mut moves = Moves::find(&snapshot.gpu, 1);
         moves.make_way(&snapshot.gpu, &op_moves, &snapshot.ops, &[(0, 0)]);
         for (lane, levels) in moves.levels() {
-            (1..=levels).for_each(|level| moves.set_lane(lane, level, Lane { pid: 0, tid: level }));
+            (1..=levels).for_each(|level| moves.set_lane(lane, level, Lane { pid: 0, tid: level, number: level }));
         }
         (0..calls.len() as u32).filter_map(|i| moves.lane(i).map(|lane| (i, lane.tid))).collect()
     }

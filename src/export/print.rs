@@ -392,7 +392,7 @@ impl<'a> Printer<'a> {
         json::text(out, self.document.snapshot.texts.get(counter.name));
         out.extend_from_slice(b",\"ph\":\"C\",\"ts\":");
         self.document.times.timestamp(out, counter.time);
-        self.place(out, Lane { pid: super::lanes::CPU_PID, tid: 0 });
+        self.place(out, Lane { pid: super::lanes::CPU_PID, tid: 0, number: 0 });
         out.extend_from_slice(b",\"args\":{");
         self.free_args(out, &mut Args::new(), counter.values);
         out.extend_from_slice(b"}}");

@@ -261,3 +261,54 @@ proptest! {
         prop_assert_eq!(reader::read(&bytes).unmatched_ends, 0);
     }
 }
+
+/// Threads that were recorded live have the system's numbers, which leave gaps; calls share the lanes of their threads.
+#[test]
+fn live_threads_are_lanes_by_their_own_numbers() {
+    let trace = trace();
+    let name = tptrace::record::Name::new("live", "").expect("named");
+    let number = || -> u64 {
+        let own = std::fs::read_link("/proc/thread-self").expect("linked");
+        own.file_name().and_then(|name| name.to_str()?.parse().ok()).expect("a number")
+    };
+    let others = std::thread::scope(|scope| {
+        let thread = || {
+            scope.spawn(|| {
+                drop(trace.span(name));
+                number()
+            })
+        };
+        [thread(), thread()].map(|thread| thread.join().expect("no panic"))
+    });
+    drop(trace.span(name));
+    let at = tptrace::monotonic_ns();
+    let work = GpuActivity {
+        start_ns: at,
+        end_ns: at + 100,
+        stream: 3,
+        correlation_id: Int::Unsigned(9),
+        ..GpuActivity::default()
+    };
+    let call = GpuActivity { name: "launch".into(), kind: GpuKind::Runtime, os_thread: number(), ..work };
+    trace.add_gpu(&call).expect("added");
+    trace.add_gpu(&GpuActivity { name: "kernel".into(), start_ns: at + 200, end_ns: at + 300, ..work }).expect("added");
+    trace
+        .add_counter(&Counter {
+            name: "c".into(),
+            time_ns: at,
+            values: &[Arg { key: "v".into(), value: Value::Int(1) }],
+        })
+        .expect("added");
+    for number in others.into_iter().chain([number()]) {
+        trace.set_thread_name(number, &format!("t{number}"));
+    }
+    let seen = reader::read(&written(&trace));
+    let lanes = |name: &str| -> Vec<&str> {
+        seen.slices.iter().filter(|slice| slice.name == name).map(|slice| slice.lane.as_str()).collect()
+    };
+    let live: std::collections::HashSet<&str> = lanes("live").into_iter().collect();
+    assert_eq!((live.len(), lanes("live").len(), seen.unmatched_ends), (3, 3, 0), "{live:?} {others:?}");
+    assert!(lanes("launch").len() == 1 && live.contains(lanes("launch")[0]), "{live:?} {:?}", lanes("launch"));
+    assert!(lanes("kernel").len() == 1 && !live.contains(lanes("kernel")[0]), "{live:?} {:?}", lanes("kernel"));
+    assert_eq!(seen.counters.len(), 1);
+}

@@ -11,7 +11,7 @@ use crate::model::span::MIN_DURATION_NS;
 /// The slices of one lane: a range of the order.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Run {
-    pub(super) tid: u32,
+    pub(super) lane: u32,
     pub(super) start: usize,
     pub(super) end: usize,
 }
@@ -54,7 +54,7 @@ impl Layout {
         let mut layout = Self { order: vec![0; total], runs: Vec::new(), ops, gpu };
         // By lane, in the order in which they came.
         let mut counts = vec![0_usize; lanes];
-        each(document, |_, tid| counts[tid as usize] += 1);
+        each(document, |_, lane| counts[lane as usize] += 1);
         let mut next = Vec::with_capacity(lanes);
         let mut sum = 0;
         for &count in &counts {
@@ -62,13 +62,13 @@ impl Layout {
             sum += count;
         }
         layout.order.truncate(sum);
-        each(document, |number, tid| {
-            let at = &mut next[tid as usize];
-            layout.order[*at] = number;
+        each(document, |slice, lane| {
+            let at = &mut next[lane as usize];
+            layout.order[*at] = slice;
             *at += 1;
         });
-        for (tid, (&count, &end)) in (0..).zip(counts.iter().zip(&next)).filter(|(_, (count, _))| **count > 0) {
-            layout.runs.push(Run { tid, start: end - count, end });
+        for (lane, (&count, &end)) in (0..).zip(counts.iter().zip(&next)).filter(|(_, (count, _))| **count > 0) {
+            layout.runs.push(Run { lane, start: end - count, end });
         }
         for run in 0..layout.runs.len() {
             layout.sort(document, run);
@@ -120,15 +120,15 @@ impl Layout {
     fn causes_first(&mut self, document: &Document<'_>) {
         let mut class = vec![0_u8; document.lanes.infos.len()];
         for (lane, kind) in document.lanes.gpu.iter().zip(&document.snapshot.gpu_lanes) {
-            class[lane.tid as usize] = match kind {
+            class[lane.number as usize] = match kind {
                 GpuLane::Api { .. } | GpuLane::Overhead => 1,
                 GpuLane::Stream { .. } | GpuLane::Sync { .. } => 2,
             };
         }
         for (lane, extra) in document.gpu_moves.extra_lanes() {
-            class[extra.tid as usize] = class[document.lanes.gpu[lane as usize].tid as usize];
+            class[extra.number as usize] = class[document.lanes.gpu[lane as usize].number as usize];
         }
-        self.runs.sort_by_key(|run| class[run.tid as usize]);
+        self.runs.sort_by_key(|run| class[run.lane as usize]);
     }
 }
 
@@ -138,18 +138,18 @@ fn each(document: &Document<'_>, mut visit: impl FnMut(u32, u32)) {
     let mut number = 0;
     for (index, op) in snapshot.ops.iter() {
         if !document.op_moves.is_left(index as u32) {
-            visit(number, document.op_lane(index as u32, op).tid);
+            visit(number, document.op_lane(index as u32, op).number);
         }
         number += 1;
     }
     for (index, gpu) in snapshot.gpu.iter() {
         if !document.gpu_moves.is_left(index as u32) {
-            visit(number, document.gpu_lane(index as u32, gpu).tid);
+            visit(number, document.gpu_lane(index as u32, gpu).number);
         }
         number += 1;
     }
     for (_, event) in snapshot.memory.iter() {
-        visit(number, document.lanes.memory[event.thread as usize].tid);
+        visit(number, document.lanes.memory[event.thread as usize].number);
         number += 1;
     }
 }

@@ -124,7 +124,7 @@ impl Printer<'_> {
         match piece {
             Piece::Head => plan.head(out),
             Piece::Texts(group) => plan.used.group(out, snapshot, group),
-            Piece::Slices(run, items) => self.slices(out, items, plan.tracks.lane(plan.layout.runs[run].tid)),
+            Piece::Slices(run, items) => self.slices(out, items, plan.tracks.lane(plan.layout.runs[run].lane)),
             Piece::Samples(chunk) => snapshot.samples.chunk(chunk).iter().for_each(|sample| self.sample(out, sample)),
             Piece::Counters(chunk) => {
                 snapshot.counters.chunk(chunk).iter().for_each(|counter| self.counter(out, counter));
@@ -142,6 +142,8 @@ impl Printer<'_> {
 #[derive(Debug)]
 struct Tracks {
     lanes: u64,
+    /// Greater than every tid.
+    tids: u32,
     /// Ascending.
     pids: Vec<i64>,
 }
@@ -150,12 +152,12 @@ impl Tracks {
     fn new(document: &Document<'_>) -> Self {
         let mut pids = document.lanes.gpu_pids.clone();
         pids.insert(0, CPU_PID);
-        Self { lanes: document.lanes.infos.len() as u64, pids }
+        Self { lanes: document.lanes.infos.len() as u64, tids: document.lanes.end(), pids }
     }
 
     #[inline]
-    fn lane(&self, tid: u32) -> u64 {
-        u64::from(tid) + 1
+    fn lane(&self, number: u32) -> u64 {
+        u64::from(number) + 1
     }
 
     fn process(&self, number: usize) -> u64 {
@@ -173,7 +175,7 @@ impl Tracks {
 
     /// The tid under which a lane is shown: its own, but for lane 0.
     fn tid(&self, tid: u32) -> u32 {
-        if tid == 0 { packet::FOR_0.max(self.lanes as u32) } else { tid }
+        if tid == 0 { packet::FOR_0.max(self.tids) } else { tid }
     }
 }
 
@@ -250,7 +252,7 @@ impl Plan<'_> {
         for info in &document.lanes.infos {
             let process = self.tracks.pids.binary_search(&info.lane.pid).unwrap_or(0);
             let rank = i32::try_from(info.sort_index).unwrap_or(i32::MAX);
-            let (track, name) = (self.tracks.lane(info.lane.tid), info.name.as_ref().map(String::as_bytes));
+            let (track, name) = (self.tracks.lane(info.lane.number), info.name.as_ref().map(String::as_bytes));
             let tid = self.tracks.tid(info.lane.tid);
             packet::thread(out, track, self.tracks.pid(process), tid, name, Some(rank));
         }

@@ -344,7 +344,7 @@ impl<'a> Printer<'a> {
     }
 
     fn lane(&self, lane: Lane) -> u64 {
-        self.plan.tracks.lane(lane.tid)
+        self.plan.tracks.lane(lane.number)
     }
 
     /// One stack sample.
