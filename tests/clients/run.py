@@ -399,6 +399,38 @@ def recovered(folder: pathlib.Path) -> None:
     check("with the same spans on the same threads", status == 0 and again == rows, again)
 
 
+NESTED = """SELECT s.name, p.name AS parent, t.name AS thread, COUNT(*) AS count FROM slice s
+    JOIN thread_track k ON s.track_id = k.id JOIN thread t USING (utid) LEFT JOIN slice p ON p.id = s.parent_id
+    WHERE s.category IN ('user_annotation', 'linked', 'loaded') AND s.name NOT LIKE 'PyTorch%' GROUP BY 1, 2, 3"""
+
+
+def parts(folder: pathlib.Path) -> None:
+    """A C++ program with a library that links tptrace and one that has the headers only, on three threads."""
+    folder.mkdir()
+    source = ROOT / "tests" / "cpp" / "parts"
+    library = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"), "release").resolve()
+    compile = ["g++", "-std=c++17", "-O1", "-pthread", f"-I{ROOT / 'include'}", f"-I{ROOT / 'bindings' / 'cpp'}"]
+    tptrace, here = [f"-L{library}", "-ltptrace", f"-Wl,-rpath,{library}"], [f"-L{folder}", f"-Wl,-rpath,{folder}"]
+    for arguments in (
+        ["-shared", "-fPIC", source / "linked.cpp", "-o", folder / "liblinked.so", *tptrace],
+        ["-shared", "-fPIC", source / "loaded.cpp", "-o", folder / "libloaded.so", "-ldl"],
+        [source / "main.cpp", "-o", folder / "main", *here, "-llinked", "-lloaded", *tptrace],
+    ):
+        subprocess.run([*compile, *map(str, arguments)], check=True, stdin=subprocess.DEVNULL)
+    path = folder / "parts.json.gz"
+    check("the program runs", subprocess.run([folder / "main", path], stdin=subprocess.DEVNULL).returncode == 0)
+    perfetto(path, "parts")
+    _, seen = reader("perfetto.mjs", path, "--sql", NESTED)
+    rows = {(row["name"], row["parent"], row["thread"]): row["count"] for row in seen["sql"][0]["rows"]}
+    expected = {("program", None, "main"): 1, ("both", "program", "main"): 1}
+    for part in ("linked", "loaded"):
+        expected[f"thread of {part}", None, part] = 1
+        for parent, thread, count in ((f"thread of {part}", part, 50), ("both", "main", 1)):
+            expected[f"{part} work", parent, thread] = count
+            expected[f"{part} detail", f"{part} work", thread] = count
+    check("spans are nested and named on the right threads", rows == expected, rows)
+
+
 RUN = ["cargo", "run", "--quiet", "--release", "--locked"]
 
 
@@ -439,6 +471,8 @@ def main() -> int:
         collected(pathlib.Path(scratch, "collected"))
         example("odd", pathlib.Path(scratch, "odd"))
         odd(pathlib.Path(scratch, "odd"))
+        with section("a program of several parts"):
+            parts(pathlib.Path(scratch, "parts"))
         with section("recovered"):
             recovered(pathlib.Path(scratch, "crash"))
         with section("recorded in Python"):
