@@ -16,8 +16,8 @@ from setuptools_rust import Binding, RustExtension, Strip
 HERE = pathlib.Path(__file__).resolve().parent
 CRATE = next(folder for folder in (HERE / "crate", HERE.parents[1]) if (folder / "Cargo.toml").is_file())
 
-# What cargo needs to build the library. Its manifest names examples and benchmarks, so they must be there.
-CRATE_FILES = ("Cargo.toml", "Cargo.lock", "build.rs", "README.md", "LICENSE-APACHE", "LICENSE-MIT", "src", "include", "examples/*.rs", "benches/*.rs", "benches/workload")
+# What cargo needs to build the library. Its manifest names examples, benchmarks and a test, so they must be there.
+CRATE_FILES = ("Cargo.toml", "Cargo.lock", "build.rs", "README.md", "LICENSE-APACHE", "LICENSE-MIT", "src", "include", "examples/*.rs", "benches/*.rs", "benches/workload", "tests/tracing.rs")
 
 # Libraries that every manylinux machine has.
 EVERYWHERE = re.compile(r"(libc\.so\.6|libm\.so\.6|libdl\.so\.2|libpthread\.so\.0|librt\.so\.1|libgcc_s\.so\.1|ld-linux-.*)")

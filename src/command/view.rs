@@ -25,7 +25,7 @@ const CLIENTS: usize = 16;
 
 /// Opens a trace in Perfetto's viewer in the browser.
 ///
-/// Serves the file to the page at https://ui.perfetto.dev, and to nobody else: on this machine's loopback address only, at one
+/// Serves the file to the page at <https://ui.perfetto.dev>, and to nobody else: on this machine's loopback address only, at one
 /// path, until the page has fetched it. The trace stays on this machine; the viewer works on it inside the browser.
 ///
 /// The page itself comes from the network. A browser that opened it before keeps it, and can open it without. Where there is no

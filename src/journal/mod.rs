@@ -4,7 +4,7 @@
 //!
 //! | bytes | what |
 //! |---|---|
-//! | 1 | the kind of block: see [`block::Kind`] |
+//! | 1 | the kind of block: see `journal/block.rs` |
 //! | 3 | zeros |
 //! | 4 | bytes of the contents |
 //! | 4 | CRC-32 of the eight bytes before and of the contents |

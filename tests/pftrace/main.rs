@@ -312,3 +312,10 @@ fn live_threads_are_lanes_by_their_own_numbers() {
     assert!(lanes("kernel").len() == 1 && !live.contains(lanes("kernel")[0]), "{live:?} {:?}", lanes("kernel"));
     assert_eq!(seen.counters.len(), 1);
 }
+
+#[test]
+fn a_document_of_counters_alone_has_no_lane() {
+    let json = r#"{"traceEvents": [{"ph": "C", "name": "c", "pid": 1, "ts": 5, "args": {"v": 2}}]}"#;
+    let (bytes, report) = converted(json).expect("converted");
+    assert_eq!((report.events, reader::read(&bytes).counters.len()), (1, 1));
+}

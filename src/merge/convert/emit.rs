@@ -130,16 +130,17 @@ impl Emitter {
 
     fn event(&mut self, out: &mut Vec<u8>, time: u64, item: &[u8]) -> Result<()> {
         let (what, body) = (item[0], &item[1..]);
+        // Counters have no lane, and a document may have nothing else.
+        if what == kind::COUNTER {
+            let (track, body) = body.split_at(8);
+            let track = u64::from_le_bytes(track.try_into().expect("eight bytes"));
+            let event = Event::open(out, time, track, Kind::Counter);
+            out.extend_from_slice(body);
+            event.close(out);
+            return Ok(());
+        }
         let mut track = self.stacks[0].track;
         let kind = match what {
-            kind::COUNTER => {
-                let (track, body) = body.split_at(8);
-                let track = u64::from_le_bytes(track.try_into().expect("eight bytes"));
-                let event = Event::open(out, time, track, Kind::Counter);
-                out.extend_from_slice(body);
-                event.close(out);
-                return Ok(());
-            }
             kind::BEGIN => {
                 self.stacks[0].open.push(None);
                 Kind::Begin
