@@ -191,7 +191,7 @@ def collected(folder: pathlib.Path) -> None:
     folder.mkdir()
     test = "ops::a_training_run_for_the_readers"
     run = subprocess.run(
-        ["cargo", "test", "--quiet", "--locked", "--test", "gpu", test, "--", "--exact"],
+        ["cargo", "test", "--quiet", "--locked", "--features", "tracing", "--test", "gpu", test, "--", "--exact"],
         cwd=ROOT,
         env={**os.environ, "TP_GPU_TRACES": str(folder)},
         capture_output=True,
