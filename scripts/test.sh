@@ -11,6 +11,8 @@ exec </dev/null
 root=$PWD
 scratch=$root/target/test
 export CARGO_TERM_COLOR=never PIP_DISABLE_PIP_VERSION_CHECK=1
+# The release profile's one unit takes one core; the tests build it in several shapes.
+export CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16
 unset RANK TP_RANK WORLD_SIZE TP_WORLD_SIZE TPTRACE_LIBRARY PYTHONPATH TP_PROFILER_SAMPLE_MS
 target=$(rustc -vV | sed -n 's/^host: //p')
 sanitized() { # sanitized NAME CARGO-ARGUMENT...
