@@ -43,14 +43,21 @@ fn kernels_point_back_at_live_ops() {
         let (op, other) = (Name::new("aten::mm", "cpu_op").expect("named"), Name::new("step", "").expect("named"));
         drop(trace.span(op));
         gpu::start(&trace, &gpu.options(GpuKinds::ALL)).expect("started");
+        // Time between them, as there is in a program: spans and calls are timed by clocks that differ by nanoseconds.
+        let apart = || thread::sleep(std::time::Duration::from_millis(1));
         let launched = {
             let _step = trace.span(other);
             let _op = trace.span(op);
-            gpu.launch(c"gemm", 1, 7)
+            apart();
+            let launched = gpu.launch(c"gemm", 1, 7);
+            apart();
+            launched
         };
+        apart();
         let without = gpu.launch(c"alone", 1, 7);
         let report = gpu::stop(&trace).expect("stopped");
         assert_eq!((report.kernels, report.links), (2, 1), "{report:?}");
+        apart();
         drop(trace.span(op));
         let torch = document(&trace, Format::Torch);
         let kernels = slices(&torch, "kernel");
