@@ -30,9 +30,11 @@ pub use select::CutCounts;
 use crate::error::{Error, Result};
 use crate::output::{self, OnProgress, Progress, Target, Written};
 use crate::read::document::Depth;
+use crate::read::reader::Stored;
 use blocks::Blocks;
 use plan::Plan;
 use rewrite::Rewriter;
+use survey::Surveyed;
 
 /// Merges documents into one.
 ///
@@ -42,33 +44,18 @@ use rewrite::Rewriter;
 /// It may be one of the inputs.
 pub fn merge(
     inputs: Vec<Input>,
-    mut target: Target<'_>,
+    target: Target<'_>,
     options: &MergeOptions,
-    mut progress: Option<OnProgress<'_>>,
+    progress: Option<OnProgress<'_>>,
 ) -> Result<MergeReport> {
     options.check(inputs.len())?;
     let stored = survey::store(inputs)?;
-    // What was handed to a writer cannot be taken back: then nothing is guessed.
-    let mut depth = if matches!(target, Target::File(_)) { Depth::Guess } else { Depth::Full };
-    loop {
-        let name = match (&options.trace_name, &target) {
-            (Some(name), _) => name.clone(),
-            (None, Target::File(path)) => path.to_string_lossy().into_owned(),
-            (None, Target::Writer(_)) => String::new(),
-        };
-        let surveyed = survey::survey(&stored, depth, options)?;
-        let mut plan = Plan::new(surveyed, name, options)?;
-        let again = match &mut target {
-            Target::File(path) => Target::File(path),
-            Target::Writer(writer) => Target::Writer(&mut **writer),
-        };
-        match once(&mut plan, again, &mut progress) {
-            Ok(written) => return Ok(plan.report(written)),
-            // The end of an input was not where it seemed to be: look for it in all of the input.
-            Err(_) if plan.guessed_wrong() && depth == Depth::Guess => depth = Depth::Full,
-            Err(error) => return Err(error),
-        }
-    }
+    let name = match (&options.trace_name, &target) {
+        (Some(name), _) => name.clone(),
+        (None, Target::File(path)) => path.to_string_lossy().into_owned(),
+        (None, Target::Writer(_)) => String::new(),
+    };
+    planned(&stored, target, options, progress, |surveyed| Plan::new(surveyed, name.clone(), options))
 }
 
 /// Cuts one document: writes what `options.selection` leaves of it, and changes nothing of that. All metadata stay; they
@@ -79,24 +66,37 @@ pub fn merge(
 /// As [`merge`].
 pub fn cut(
     input: Input,
-    mut target: Target<'_>,
+    target: Target<'_>,
     options: &MergeOptions,
-    mut progress: Option<OnProgress<'_>>,
+    progress: Option<OnProgress<'_>>,
 ) -> Result<MergeReport> {
     let options = MergeOptions { verbatim: true, alignment: Alignment::Auto, ..options.clone() };
     let stored = survey::store(vec![input])?;
+    planned(&stored, target, &options, progress, |mut surveyed| match surveyed.pop() {
+        Some(document) => Ok(Plan::in_place(document, String::new(), &options)),
+        None => Err(Error::Internal("the document was not surveyed".into())),
+    })
+}
+
+/// Writes by the plan that is made of what the inputs say of themselves.
+fn planned<'a>(
+    stored: &'a [Stored],
+    mut target: Target<'_>,
+    options: &MergeOptions,
+    mut progress: Option<OnProgress<'_>>,
+    plan: impl Fn(Vec<Surveyed<'a>>) -> Result<Plan<'a>>,
+) -> Result<MergeReport> {
+    // What was handed to a writer cannot be taken back: then nothing is guessed.
     let mut depth = if matches!(target, Target::File(_)) { Depth::Guess } else { Depth::Full };
     loop {
-        let Some(surveyed) = survey::survey(&stored, depth, &options)?.pop() else {
-            return Err(Error::Internal("the document was not surveyed".into()));
-        };
-        let mut plan = Plan::in_place(surveyed, String::new(), &options);
+        let mut plan = plan(survey::survey(stored, depth, options)?)?;
         let again = match &mut target {
             Target::File(path) => Target::File(path),
             Target::Writer(writer) => Target::Writer(&mut **writer),
         };
         match once(&mut plan, again, &mut progress) {
             Ok(written) => return Ok(plan.report(written)),
+            // The end of an input was not where it seemed to be: look for it in all of the input.
             Err(_) if plan.guessed_wrong() && depth == Depth::Guess => depth = Depth::Full,
             Err(error) => return Err(error),
         }
