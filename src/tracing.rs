@@ -33,7 +33,7 @@ use tracing_subscriber::layer::{Context, Layer};
 use tracing_subscriber::registry::LookupSpan;
 
 use crate::model::clock::ClockDomain;
-use crate::model::event::{Arg, Instant, InstantScope, Value};
+use crate::model::event::{Arg, Instant, InstantScope, OwnedValue, Text, Value};
 use crate::record::Name;
 use crate::{Trace, monotonic_ns, realtime_ns};
 
@@ -50,53 +50,31 @@ impl TraceLayer {
     }
 }
 
-/// A field's value, kept.
-#[derive(Debug, Clone)]
-enum Owned {
-    Int(i64),
-    Uint(u64),
-    Float(f64),
-    Bool(bool),
-    Text(String),
-}
-
-impl Owned {
-    fn value(&self) -> Value<'_> {
-        match self {
-            Owned::Int(number) => Value::Int(*number),
-            Owned::Uint(number) => Value::Uint(*number),
-            Owned::Float(number) => Value::Float(*number),
-            Owned::Bool(truth) => Value::Bool(*truth),
-            Owned::Text(text) => Value::Text(text.as_str().into()),
-        }
-    }
-}
-
 /// The fields of one call.
 #[derive(Debug, Default)]
-struct Fields(Vec<(&'static str, Owned)>);
+struct Fields(Vec<(&'static str, OwnedValue)>);
 
 impl Visit for Fields {
     fn record_i64(&mut self, field: &Field, value: i64) {
-        self.0.push((field.name(), Owned::Int(value)));
+        self.0.push((field.name(), OwnedValue::Int(value)));
     }
     fn record_u64(&mut self, field: &Field, value: u64) {
-        self.0.push((field.name(), Owned::Uint(value)));
+        self.0.push((field.name(), OwnedValue::Uint(value)));
     }
     fn record_f64(&mut self, field: &Field, value: f64) {
-        self.0.push((field.name(), Owned::Float(value)));
+        self.0.push((field.name(), OwnedValue::Float(value)));
     }
     fn record_bool(&mut self, field: &Field, value: bool) {
-        self.0.push((field.name(), Owned::Bool(value)));
+        self.0.push((field.name(), OwnedValue::Bool(value)));
     }
     fn record_str(&mut self, field: &Field, value: &str) {
-        self.0.push((field.name(), Owned::Text(value.to_owned())));
+        self.0.push((field.name(), OwnedValue::Text(value.into())));
     }
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         let mut text = String::new();
         // A value whose Debug fails shows as far as it came.
         let _ = write!(text, "{value:?}");
-        self.0.push((field.name(), Owned::Text(text)));
+        self.0.push((field.name(), OwnedValue::Text(text.into())));
     }
 }
 
@@ -104,11 +82,11 @@ impl Visit for Fields {
 #[derive(Debug)]
 struct Known {
     name: Option<Name>,
-    args: Vec<(Name, Owned)>,
+    args: Vec<(Name, OwnedValue)>,
 }
 
 /// Keys that cannot be interned are left out: there is a limit, and it is the 256th category's.
-fn keys(fields: Fields) -> impl Iterator<Item = (Name, Owned)> {
+fn keys(fields: Fields) -> impl Iterator<Item = (Name, OwnedValue)> {
     fields.0.into_iter().filter_map(|(key, value)| Some((Name::new(key, "").ok()?, value)))
 }
 
@@ -165,8 +143,8 @@ impl<S: Subscriber + for<'s> LookupSpan<'s>> Layer<S> for TraceLayer {
         event.record(&mut fields);
         let said = fields.0.iter().position(|(key, _)| *key == "message").map(|at| fields.0.remove(at).1);
         let name = match &said {
-            Some(Owned::Text(message)) => message.as_str(),
-            _ => metadata.name(),
+            Some(OwnedValue::Text(message)) => Text(message),
+            _ => metadata.name().into(),
         };
         let level = metadata.level().as_str();
         let mut args = vec![
@@ -179,7 +157,7 @@ impl<S: Subscriber + for<'s> LookupSpan<'s>> Layer<S> for TraceLayer {
             ClockDomain::Monotonic | ClockDomain::Unknown => monotonic_ns(),
         };
         let thread_id = rustix::thread::gettid().as_raw_nonzero().get() as u64;
-        let instant = Instant { name: name.into(), time_ns, thread_id, scope: InstantScope::Thread, args: &args };
+        let instant = Instant { name, time_ns, thread_id, scope: InstantScope::Thread, args: &args };
         // What cannot be stored is counted there.
         let _ = self.trace.add_instant(&instant);
     }

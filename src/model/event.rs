@@ -66,6 +66,28 @@ pub enum Value<'a> {
     Text(Text<'a>),
 }
 
+/// A [`Value`] that is kept.
+#[derive(Debug, Clone)]
+pub(crate) enum OwnedValue {
+    Int(i64),
+    Uint(u64),
+    Float(f64),
+    Bool(bool),
+    Text(Vec<u8>),
+}
+
+impl OwnedValue {
+    pub(crate) fn value(&self) -> Value<'_> {
+        match self {
+            OwnedValue::Int(number) => Value::Int(*number),
+            OwnedValue::Uint(number) => Value::Uint(*number),
+            OwnedValue::Float(number) => Value::Float(*number),
+            OwnedValue::Bool(truth) => Value::Bool(*truth),
+            OwnedValue::Text(text) => Value::Text(Text(text)),
+        }
+    }
+}
+
 /// A free argument of an event. A key given twice keeps the last value; a key that the format uses itself
 /// (`"External id"`, `"stream"`...) is stored as `"user.KEY"`.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -8,7 +8,7 @@ use super::core::Core;
 use super::journal::Piece;
 use super::kind;
 use super::names::{Name, Table};
-use crate::model::event::{Arg, Counter, Instant, InstantScope, Op, OpKind, Text, Value};
+use crate::model::event::{Arg, Counter, Instant, InstantScope, Op, OpKind, OwnedValue, Value};
 use crate::model::record::{CounterRecord, InstantRecord, MarkRecord, OpRecord};
 use crate::model::snapshot::Snapshot;
 use crate::model::store::{IdOrder, NO_ID, Store};
@@ -66,28 +66,7 @@ struct Span {
     name: Name,
     start_ns: i64,
     id: Option<u64>,
-    args: Vec<(Name, Owned)>,
-}
-
-#[derive(Debug)]
-enum Owned {
-    Int(i64),
-    Uint(u64),
-    Float(f64),
-    Bool(bool),
-    Text(Vec<u8>),
-}
-
-impl Owned {
-    fn value(&self) -> Value<'_> {
-        match self {
-            Owned::Int(number) => Value::Int(*number),
-            Owned::Uint(number) => Value::Uint(*number),
-            Owned::Float(number) => Value::Float(*number),
-            Owned::Bool(truth) => Value::Bool(*truth),
-            Owned::Text(text) => Value::Text(Text(text)),
-        }
-    }
+    args: Vec<(Name, OwnedValue)>,
 }
 
 #[derive(Debug)]
@@ -274,7 +253,7 @@ impl Replay {
                 bytes.extend(record.iter().flat_map(|word| word.to_le_bytes()));
                 if bytes.len() >= length {
                     bytes.truncate(length);
-                    self.arg(key, Owned::Text(bytes));
+                    self.arg(key, OwnedValue::Text(bytes));
                 } else {
                     self.pending = Some(Pending::Text(key, length, bytes));
                 }
@@ -300,16 +279,16 @@ impl Replay {
                 maker.instant(name, time);
             }
             kind::COUNTER | kind::COMPLETE | kind::ASYNC | kind::FLOW => self.pending = Some(Pending::Second(record)),
-            kind::INT => self.arg(name, Owned::Int(word as i64)),
-            kind::UINT => self.arg(name, Owned::Uint(word)),
-            kind::FLOAT => self.arg(name, Owned::Float(f64::from_bits(word))),
-            kind::BOOL => self.arg(name, Owned::Bool(word != 0)),
+            kind::INT => self.arg(name, OwnedValue::Int(word as i64)),
+            kind::UINT => self.arg(name, OwnedValue::Uint(word)),
+            kind::FLOAT => self.arg(name, OwnedValue::Float(f64::from_bits(word))),
+            kind::BOOL => self.arg(name, OwnedValue::Bool(word != 0)),
             kind::ID => {
                 if let Some(span) = self.open.last_mut() {
                     span.id = Some(word);
                 }
             }
-            kind::TEXT if word == 0 => self.arg(name, Owned::Text(Vec::new())),
+            kind::TEXT if word == 0 => self.arg(name, OwnedValue::Text(Vec::new())),
             kind::TEXT => self.pending = Some(Pending::Text(name, word as usize, Vec::new())),
             _ => {}
         }
@@ -338,7 +317,7 @@ impl Replay {
         }
     }
 
-    fn arg(&mut self, key: Name, value: Owned) {
+    fn arg(&mut self, key: Name, value: OwnedValue) {
         if let Some(span) = self.open.last_mut() {
             span.args.push((key, value));
         }
