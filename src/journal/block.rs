@@ -123,12 +123,12 @@ pub(super) struct End {
 
 /// Hands out the blocks of a journal up to the first that is damaged. The first line was read already.
 pub(super) fn each(from: &mut impl Read, mut block: impl FnMut(Kind, &[u8]) -> Result<(), String>) -> io::Result<End> {
-    let mut contents = Vec::new();
+    let (mut head, mut contents) = (Vec::with_capacity(HEAD), Vec::new());
     let mut good = MAGIC.len() as u64;
     let damaged = |good: u64, what: &str| Ok(End { good, damage: Some(what.to_owned()) });
     loop {
-        let mut head = [0; HEAD];
-        match fill(from, &mut head)? {
+        head.clear();
+        match from.take(HEAD as u64).read_to_end(&mut head)? {
             0 => return Ok(End { good, damage: None }),
             HEAD => {}
             _ => return damaged(good, "the head of a block is cut"),
@@ -152,20 +152,6 @@ pub(super) fn each(from: &mut impl Read, mut block: impl FnMut(Kind, &[u8]) -> R
         }
         good += (HEAD + length) as u64;
     }
-}
-
-/// Reads as much as there is.
-pub(super) fn fill(from: &mut impl Read, into: &mut [u8]) -> io::Result<usize> {
-    let mut filled = 0;
-    while filled < into.len() {
-        match from.read(&mut into[filled..]) {
-            Ok(0) => break,
-            Ok(count) => filled += count,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(filled)
 }
 
 #[cfg(test)]

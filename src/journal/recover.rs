@@ -62,8 +62,9 @@ pub fn recover(
         return Err(bad(0, "not a regular file"));
     }
     let mut reader = BufReader::with_capacity(1 << 16, file);
-    let mut magic = [0; MAGIC.len()];
-    if block::fill(&mut reader, &mut magic).map_err(failed("read"))? < magic.len() || magic != *MAGIC {
+    let mut magic = Vec::with_capacity(MAGIC.len());
+    (&mut reader).take(MAGIC.len() as u64).read_to_end(&mut magic).map_err(failed("read"))?;
+    if magic != *MAGIC {
         return Err(bad(0, "this is not a journal of tptrace: it does not begin with \"tptrace journal 1\""));
     }
     let mut survey = Survey::default();

@@ -90,17 +90,9 @@ enum Kind {
 
 impl Source {
     fn new(mut file: File, name: &Path) -> Result<Self> {
-        let mut magic = [0u8; 4];
-        let mut got = 0;
-        while got < magic.len() {
-            match file.read(&mut magic[got..]) {
-                Ok(0) => break,
-                Ok(n) => got += n,
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(e) => return Err(Error::io("read", name)(e)),
-            }
-        }
-        let foreign = match &magic[..got] {
+        let mut magic = Vec::with_capacity(4);
+        (&mut file).take(4).read_to_end(&mut magic).map_err(Error::io("read", name))?;
+        let foreign = match &magic[..] {
             [] => Some("the file is empty"),
             [0x28, 0xb5, 0x2f, 0xfd] => Some("this is zstd; only plain JSON and gzip are read"),
             [b'P', b'K', 3, 4] => Some("this is a zip archive; only plain JSON and gzip are read"),
