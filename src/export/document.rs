@@ -66,8 +66,8 @@ impl<'a> Document<'a> {
         let (mut op_moves, mut gpu_moves) = (Moves::default(), Moves::default());
         if options.separate_overlaps {
             op_moves = Moves::find(&snapshot.ops, snapshot.op_threads.len());
-            gpu_moves = Moves::find(&snapshot.gpu, snapshot.gpu_lanes.len());
-            gpu_moves.make_way(&snapshot.gpu, &op_moves, &snapshot.ops, &lanes.shared());
+            let (calls, lane_count) = (&snapshot.gpu, snapshot.gpu_lanes.len());
+            gpu_moves = Moves::find_beside(calls, lane_count, &snapshot.ops, &op_moves, &lanes.shared());
             lanes.add_extra(&mut op_moves, &mut gpu_moves);
         }
         Self {
@@ -100,6 +100,16 @@ impl<'a> Document<'a> {
             return gpu.external_id();
         }
         self.links.find(gpu.correlation, hint).map(Int::Unsigned)
+    }
+
+    /// Slices in an extra lane.
+    pub(super) fn overlaps_moved(&self) -> u64 {
+        self.op_moves.moved() + self.gpu_moves.moved()
+    }
+
+    /// Slices that overlap still.
+    pub(super) fn overlaps_left(&self) -> u64 {
+        self.op_moves.left + self.gpu_moves.left
     }
 
     #[inline]
@@ -210,8 +220,7 @@ impl<'a> Document<'a> {
             && (odd
                 || not_recorded
                 || self.snapshot.recovered.is_some()
-                || counts.dropped + counts.clamped + counts.repaired_texts + self.gpu_moves.left + self.op_moves.left
-                    > 0)
+                || counts.dropped + counts.clamped + counts.repaired_texts + self.overlaps_left() > 0)
     }
 
     /// Our own part of the metadata: where the clock stands, and what was lost or changed.
@@ -232,8 +241,8 @@ impl<'a> Document<'a> {
                 counts.dropped,
                 counts.clamped,
                 counts.repaired_texts,
-                self.op_moves.moved() + self.gpu_moves.moved(),
-                self.op_moves.left + self.gpu_moves.left,
+                self.overlaps_moved(),
+                self.overlaps_left(),
             )
             .as_bytes(),
         );

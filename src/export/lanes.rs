@@ -143,7 +143,7 @@ impl Lanes {
         Self { op, gpu, memory, sample, instant, infos, gpu_pids }
     }
 
-    /// Greater than the number of every lane.
+    /// Greater than the tid of every lane.
     pub(super) fn end(&self) -> u32 {
         self.infos.iter().map(|info| info.lane.tid + 1).max().unwrap_or(0)
     }

@@ -128,8 +128,8 @@ pub(crate) fn export(
     )?;
     Ok(Exported {
         written,
-        overlaps_moved: document.op_moves.moved() + document.gpu_moves.moved(),
-        overlaps_left: document.op_moves.left + document.gpu_moves.left,
+        overlaps_moved: document.overlaps_moved(),
+        overlaps_left: document.overlaps_left(),
         flows_dropped: flows_dropped.into_inner(),
     })
 }

@@ -48,9 +48,6 @@ impl Slice for GpuRecord {
 /// The most extra lanes that one lane gets: more than a person can read, few enough to search.
 const MAX_EXTRA: usize = 255;
 
-/// Of an extra lane that nothing is in.
-const UNUSED: (u32, u32) = (u32::MAX, 0);
-
 /// A slice that is not drawn in its own lane.
 #[derive(Debug, Clone, Copy)]
 struct Move {
@@ -79,28 +76,25 @@ impl Moves {
     /// bytes a slice for as long as this runs.
     pub(super) fn find<T: Slice>(slices: &View<T>, lanes: usize) -> Self {
         let mut found = Self::default();
-        for lane in disordered(slices, lanes) {
-            found.sort_out(slices, lane);
-        }
-        found.moves.sort_unstable_by_key(|m| m.index);
-        found.left_at.sort_unstable();
-        found
+        disordered(slices, lanes).into_iter().for_each(|lane| found.sort_out(slices, lane));
+        found.in_order()
     }
 
-    /// Moves the calls that cross an op of their thread's, in lanes that ops and calls share. `shared`: the ops' lane and
-    /// the calls'.
+    /// As [`Moves::find`], for GPU activities of which some lanes are also ops' (`shared`: the ops' lane and the calls').
+    /// There the calls move that cross an op.
     ///
     /// The two are timed by different clocks, which may disagree by some nanoseconds: ops stay where they are.
-    pub(super) fn make_way(
-        &mut self,
+    pub(super) fn find_beside(
         calls: &View<GpuRecord>,
-        op_moves: &Moves,
+        lanes: usize,
         ops: &View<OpRecord>,
+        op_moves: &Moves,
         shared: &[(u32, u32)],
-    ) {
+    ) -> Self {
         if shared.is_empty() {
-            return;
+            return Self::find(calls, lanes);
         }
+        let mut found = Self::default();
         let members = |number: &dyn Fn(&(u32, u32)) -> u32| -> HashMap<u32, Vec<u32>> {
             shared.iter().map(|pair| (number(pair), Vec::new())).collect()
         };
@@ -111,12 +105,9 @@ impl Moves {
         for (index, call) in calls.iter() {
             of_lane.entry(call.lane).and_modify(|list| list.push(index as u32));
         }
+        let alone = disordered(calls, lanes).into_iter().filter(|lane| !of_lane.contains_key(lane));
+        alone.for_each(|lane| found.sort_out(calls, lane));
         for &(thread, lane) in shared {
-            self.moves.retain(|one| self.extras[one.extra as usize].0.0 != lane);
-            let before = self.left_at.len();
-            self.left_at.retain(|&index| calls.get(index as usize).is_none_or(|call| call.lane != lane));
-            self.left -= (before - self.left_at.len()) as u64;
-            self.extras.iter_mut().filter(|one| one.0.0 == lane).for_each(|one| one.0 = UNUSED);
             let ops = of_thread[&thread].iter().filter_map(|&index| ops.get(index as usize));
             let mut all: Vec<(i64, i64, Option<u32>)> = ops.map(|op| (op.start, op.drawn_end(), None)).collect();
             let calls_here = of_lane[&lane].iter().filter_map(|&index| Some((index, calls.get(index as usize)?)));
@@ -143,10 +134,15 @@ impl Moves {
                 }
                 open.push((end, call));
             }
-            self.place(calls, lane, crossing, 1);
+            found.place(calls, lane, crossing, 1);
         }
+        found.in_order()
+    }
+
+    fn in_order(mut self) -> Self {
         self.moves.sort_unstable_by_key(|m| m.index);
         self.left_at.sort_unstable();
+        self
     }
 
     fn sort_out<T: Slice>(&mut self, slices: &View<T>, lane: u32) {
@@ -203,9 +199,6 @@ impl Moves {
     pub(super) fn levels(&self) -> Vec<(u32, u32)> {
         let mut levels: HashMap<u32, u32> = HashMap::new();
         for &((lane, level), _) in &self.extras {
-            if lane == UNUSED.0 {
-                continue;
-            }
             let most = levels.entry(lane).or_default();
             *most = level.max(*most);
         }
@@ -344,8 +337,7 @@ mod tests {
         }
         let snapshot = store.snapshot();
         let op_moves = Moves::find(&snapshot.ops, 1);
-        let mut moves = Moves::find(&snapshot.gpu, 1);
-        moves.make_way(&snapshot.gpu, &op_moves, &snapshot.ops, &[(0, 0)]);
+        let mut moves = Moves::find_beside(&snapshot.gpu, 1, &snapshot.ops, &op_moves, &[(0, 0)]);
         for (lane, levels) in moves.levels() {
             (1..=levels).for_each(|level| moves.set_lane(lane, level, Lane { pid: 0, tid: level, number: level }));
         }
