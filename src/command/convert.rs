@@ -4,10 +4,12 @@ use std::io;
 use std::path::PathBuf;
 
 use crate::Error;
-use crate::merge::Input;
 use crate::merge::convert::{ConvertReport, ConvertTo, convert, format_of};
-use crate::output::{Compression, Target, WriteOptions};
+use crate::output::{Target, WriteOptions};
 use clap::{Args, ValueEnum};
+
+use super::terminal;
+use super::writing::Compress;
 
 /// Turns a trace into another format: Chrome's trace format, of any writer, into Perfetto's own, plain or gzip.
 ///
@@ -23,12 +25,8 @@ pub(super) struct Arguments {
     /// The format, if the name of the output does not say it.
     #[arg(long, value_enum)]
     to: Option<To>,
-    /// Compress, whatever the name of the output.
-    #[arg(long)]
-    gzip: bool,
-    /// Gzip level, from fastest to smallest.
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=9))]
-    level: u32,
+    #[command(flatten)]
+    compress: Compress,
     /// Wait until the file is on the disk.
     #[arg(long)]
     fsync: bool,
@@ -51,26 +49,17 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
         Some(To::Perfetto) => ConvertTo::Perfetto,
         None => format_of(&arguments.output)?,
     };
-    let input = match arguments.input.as_os_str() == "-" {
-        true => Input::Reader { name: "<stdin>".to_owned(), reader: Box::new(io::stdin()) },
-        false => Input::Path(arguments.input.clone()),
-    };
     if matches!(format_of(&arguments.input), Ok(ConvertTo::Perfetto)) {
         return Err(Error::invalid(format!(
             "{}: Perfetto's format is written, not read; convert the JSON that it was made of",
             arguments.input.display()
         )));
     }
-    let write = WriteOptions {
-        compression: if arguments.gzip { Compression::Gzip } else { Compression::Auto },
-        level: arguments.level,
-        fsync: arguments.fsync,
-        ..WriteOptions::default()
-    };
+    let write = WriteOptions { fsync: arguments.fsync, ..arguments.compress.options() };
     let mut out = io::stdout().lock();
     let stdout = arguments.output.as_os_str() == "-";
     let target = if stdout { Target::Writer(&mut out) } else { Target::File(&arguments.output) };
-    let report = convert(input, target, to, &write, None)?;
+    let report = convert(terminal::input(arguments.input), target, to, &write, None)?;
     if !arguments.quiet {
         tell(&report, to);
     }

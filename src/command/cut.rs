@@ -5,11 +5,12 @@ use std::path::PathBuf;
 
 use crate::Error;
 use crate::merge::{MergeOptions, cut};
-use crate::output::{Compression, Progress, Target, WriteOptions};
+use crate::output::{Progress, Target, WriteOptions};
 use clap::Args;
 
 use super::select::{self, Select};
 use super::terminal;
+use super::writing::Compress;
 
 /// Writes a part of a trace file: a time, some ranks, categories or names, or what fits a size.
 ///
@@ -26,12 +27,8 @@ pub(super) struct Arguments {
     /// Keep what can be kept of a damaged file, and say what was not.
     #[arg(long)]
     salvage: bool,
-    /// Compress, whatever the name of the output.
-    #[arg(long)]
-    gzip: bool,
-    /// Gzip level, from fastest to smallest.
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=9))]
-    level: u32,
+    #[command(flatten)]
+    compress: Compress,
     /// Threads; 0 for one per core.
     #[arg(long, default_value_t = 0)]
     threads: usize,
@@ -41,12 +38,11 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
-    let Arguments { file, output, select, salvage, gzip, level, threads, quiet } = arguments;
-    let compression = if gzip { Compression::Gzip } else { Compression::Auto };
+    let Arguments { file, output, select, salvage, compress, threads, quiet } = arguments;
     let options = MergeOptions {
         salvage,
         selection: select.selection(),
-        write: WriteOptions { compression, level, threads, ..WriteOptions::default() },
+        write: WriteOptions { threads, ..compress.options() },
         ..MergeOptions::default()
     };
     let input = terminal::input(file);

@@ -5,9 +5,10 @@ use std::path::PathBuf;
 
 use super::select::{self, Select};
 use super::terminal;
+use super::writing::Compress;
 use crate::Error;
 use crate::merge::{Alignment, MergeOptions, MergeReport, merge};
-use crate::output::{Compression, Progress, Target, WriteOptions};
+use crate::output::{Progress, Target, WriteOptions};
 use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -37,12 +38,8 @@ pub(super) struct Arguments {
     offset_ns: Option<Vec<i64>>,
     #[command(flatten)]
     select: Select,
-    /// Compress, whatever the name of the output.
-    #[arg(long)]
-    gzip: bool,
-    /// Gzip level, from fastest to smallest.
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=9))]
-    level: u32,
+    #[command(flatten)]
+    compress: Compress,
     /// Threads; 0 for one per core.
     #[arg(long, default_value_t = 0)]
     threads: usize,
@@ -78,12 +75,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
         salvage: arguments.salvage,
         alignment,
         selection: arguments.select.selection(),
-        write: WriteOptions {
-            compression: if arguments.gzip { Compression::Gzip } else { Compression::Auto },
-            level: arguments.level,
-            threads: arguments.threads,
-            fsync: arguments.fsync,
-        },
+        write: WriteOptions { threads: arguments.threads, fsync: arguments.fsync, ..arguments.compress.options() },
         ..MergeOptions::default()
     };
     let bar = if arguments.quiet || !io::stderr().is_terminal() { ProgressBar::hidden() } else { bar(count) };

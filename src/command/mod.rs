@@ -15,6 +15,7 @@ mod summary;
 mod terminal;
 mod units;
 mod view;
+mod writing;
 
 use std::ffi::OsString;
 

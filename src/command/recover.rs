@@ -5,9 +5,11 @@ use std::path::PathBuf;
 
 use crate::journal;
 use crate::merge::convert::{ConvertTo, format_of};
-use crate::output::{Compression, Target, WriteOptions};
+use crate::output::Target;
 use crate::{Error, ExportOptions, Format};
 use clap::{Args, ValueEnum};
+
+use super::writing::Compress;
 
 /// Makes the trace that a journal tells of: what a process had recorded before it was killed or crashed.
 ///
@@ -22,12 +24,8 @@ pub(crate) struct Arguments {
     /// Its format, if not by its name: Perfetto's for .pftrace, else torch.
     #[arg(long, value_enum)]
     format: Option<Kind>,
-    /// Compress, whatever the name of the document.
-    #[arg(long)]
-    gzip: bool,
-    /// Gzip level, from fastest to smallest.
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=9))]
-    level: u32,
+    #[command(flatten)]
+    compress: Compress,
     /// Say nothing of what became of it.
     #[arg(short, long)]
     quiet: bool,
@@ -55,11 +53,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
             },
         },
         trace_name: arguments.output.to_string_lossy().into_owned(),
-        write: WriteOptions {
-            compression: if arguments.gzip { Compression::Gzip } else { Compression::Auto },
-            level: arguments.level,
-            ..WriteOptions::default()
-        },
+        write: arguments.compress.options(),
         ..ExportOptions::default()
     };
     let stdout = arguments.output.as_os_str() == "-";
