@@ -555,8 +555,7 @@ class Trace:
             progress: called now and then with a Progress on this thread; answers False to cancel.
         """
         watched = Watched(progress)
-        if format == "auto":
-            format = "perfetto" if os.fsdecode(path).endswith((".pftrace", ".pftrace.gz")) else "plain"
+        format = _by_name(format, path, "plain")
         options = _write_options(format, compression, level, threads, fsync, separate_overlaps, trace_name, watched)
         self._take_samples()
         with self._using() as handle:
@@ -634,12 +633,18 @@ def recover(
     MalformedError for what is no journal.
     """
     watched = Watched(progress)
-    if format == "auto":
-        format = "perfetto" if os.fsdecode(out_path).endswith((".pftrace", ".pftrace.gz")) else "torch"
+    format = _by_name(format, out_path, "torch")
     options = _write_options(format, compression, level, threads, fsync, separate_overlaps, trace_name, watched)
     report = c.RecoverReport()
     watched.finish(c.lib.tp_recover(c.path_str(journal), c.path_str(out_path), options, report))
     return Recovered(report.events, report.unfinished, report.journal_bytes, report.cut_bytes)
+
+
+def _by_name(format: str, path: Union[str, os.PathLike[str]], otherwise: str) -> str:
+    """What "auto" stands for with this path."""
+    if format != "auto":
+        return format
+    return "perfetto" if os.fsdecode(path).endswith((".pftrace", ".pftrace.gz")) else otherwise
 
 
 def _write_options(
