@@ -179,7 +179,7 @@ inline T sized() {
 // The same with what the readers of PyTorch's traces look for.
 #define TP_FORMAT_TORCH 1
 
-// Perfetto's own format (`.pftrace`) with what the torch format has, in about a quarter of the size; for Perfetto alone.
+// Perfetto's own format (`.pftrace`) with what the torch format has, in about a fifth of the size; for Perfetto alone.
 // Neither `TP_WRITE_KEEP_OVERLAPS` nor `TP_WRITE_AS_REFERENCE` goes with it.
 #define TP_FORMAT_PERFETTO 2
 

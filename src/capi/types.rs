@@ -346,7 +346,7 @@ pub struct tp_instant {
 pub const TP_FORMAT_PLAIN: i32 = 0;
 /// The same with what the readers of PyTorch's traces look for.
 pub const TP_FORMAT_TORCH: i32 = 1;
-/// Perfetto's own format (`.pftrace`) with what the torch format has, in about a quarter of the size; for Perfetto alone.
+/// Perfetto's own format (`.pftrace`) with what the torch format has, in about a fifth of the size; for Perfetto alone.
 /// Neither `TP_WRITE_KEEP_OVERLAPS` nor `TP_WRITE_AS_REFERENCE` goes with it.
 pub const TP_FORMAT_PERFETTO: i32 = 2;
 

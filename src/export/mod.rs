@@ -28,7 +28,7 @@ pub enum Format {
     Plain,
     /// The same with what the readers of PyTorch's traces look for.
     Torch,
-    /// Perfetto's own format, with what the torch format has, in about a quarter of the size. Other readers do not know it.
+    /// Perfetto's own format, with what the torch format has, in about a fifth of the size. Other readers do not know it.
     /// Slices that overlap are always separated.
     Perfetto,
 }

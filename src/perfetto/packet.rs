@@ -1,19 +1,21 @@
-//! Packets, with the field numbers of Perfetto's protos.
+//! What an event consists of, with the field numbers of Perfetto's protos.
 
 use super::wire;
 
-const TRACE_PACKET: u32 = 1;
+pub(super) const TRACE_PACKET: u32 = 1;
 
 /// `TracePacket`
-mod field {
-    pub(super) const CLOCK_SNAPSHOT: u32 = 6;
-    pub(super) const TIMESTAMP: u32 = 8;
-    pub(super) const SEQUENCE: u32 = 10;
-    pub(super) const TRACK_EVENT: u32 = 11;
-    pub(super) const INTERNED: u32 = 12;
-    pub(super) const SEQUENCE_FLAGS: u32 = 13;
-    pub(super) const TRACK_DESCRIPTOR: u32 = 60;
-    pub(super) const FIRST_ON_SEQUENCE: u32 = 87;
+pub(super) mod field {
+    pub(in crate::perfetto) const CLOCK_SNAPSHOT: u32 = 6;
+    pub(in crate::perfetto) const TIMESTAMP: u32 = 8;
+    pub(in crate::perfetto) const SEQUENCE: u32 = 10;
+    pub(in crate::perfetto) const TRACK_EVENT: u32 = 11;
+    pub(in crate::perfetto) const INTERNED: u32 = 12;
+    pub(in crate::perfetto) const SEQUENCE_FLAGS: u32 = 13;
+    pub(in crate::perfetto) const TIMESTAMP_CLOCK: u32 = 58;
+    pub(in crate::perfetto) const DEFAULTS: u32 = 59;
+    pub(in crate::perfetto) const TRACK_DESCRIPTOR: u32 = 60;
+    pub(in crate::perfetto) const FIRST_ON_SEQUENCE: u32 = 87;
 }
 
 /// The pid of what is called process 0 elsewhere, and the tid of lane 0. To Perfetto, 0 is the idle thread of a kernel: it
@@ -21,7 +23,7 @@ mod field {
 pub(crate) const FOR_0: u32 = 999_999;
 
 /// Appends text as a field. Perfetto hands results to its viewer with NUL between them, so a text cannot contain one.
-fn text(out: &mut Vec<u8>, field: u32, text: &[u8]) {
+pub(super) fn text(out: &mut Vec<u8>, field: u32, text: &[u8]) {
     if text.contains(&0) {
         let parts: Vec<&[u8]> = text.split(|&byte| byte == 0).collect();
         wire::bytes(out, field, &parts.join(&b"\\u0000"[..]));
@@ -29,14 +31,6 @@ fn text(out: &mut Vec<u8>, field: u32, text: &[u8]) {
         wire::bytes(out, field, text);
     }
 }
-
-/// The sequence of all packets.
-const SEQUENCE: u64 = 1;
-/// `SEQ_INCREMENTAL_STATE_CLEARED`: nothing that came before is needed to read on.
-const STATE_CLEARED: u64 = 1;
-
-const REALTIME: u64 = 1;
-const BOOTTIME: u64 = 6;
 
 /// What a `TrackEvent` is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,36 +45,6 @@ pub(crate) enum Kind {
     Counter = 4,
     /// An event of Chrome's older kinds: [`legacy`] says which.
     Legacy = 0,
-}
-
-/// An event that is being written: argument by argument, until it is closed.
-#[derive(Debug)]
-#[must_use]
-pub(crate) struct Event {
-    packet: usize,
-    event: usize,
-}
-
-impl Event {
-    /// Opens a packet with an event at `time`, in nanoseconds, on a track. Track 0 is that of the whole trace.
-    #[inline]
-    pub(crate) fn open(out: &mut Vec<u8>, time: u64, track: u64, kind: Kind) -> Self {
-        let packet = wire::open(out, TRACE_PACKET);
-        wire::uint(out, field::TIMESTAMP, time);
-        wire::uint(out, field::SEQUENCE, SEQUENCE);
-        let event = wire::open(out, field::TRACK_EVENT);
-        if kind != Kind::Legacy {
-            wire::uint(out, 9, kind as u64);
-        }
-        wire::uint(out, 11, track);
-        Self { packet, event }
-    }
-
-    #[inline]
-    pub(crate) fn close(self, out: &mut Vec<u8>) {
-        wire::close(out, self.event);
-        wire::close(out, self.packet);
-    }
 }
 
 /// The interned name of the open event.
@@ -106,15 +70,18 @@ pub(crate) fn category_text(out: &mut Vec<u8>, text: &[u8]) {
 }
 
 /// The open event belongs to a flow: from the first event of a flow in time, over each other, to the last.
+///
+/// This is `flow_ids_old`, which Perfetto reads as it does `flow_ids`: its numbers take as many bytes as they need, not
+/// always eight.
 #[inline]
 pub(crate) fn flow(out: &mut Vec<u8>, id: u64) {
-    wire::fixed64(out, 47, id);
+    wire::uint(out, 36, id);
 }
 
-/// The open event is the last of a flow.
+/// The open event is the last of a flow: `terminating_flow_ids_old`.
 #[inline]
 pub(crate) fn flow_end(out: &mut Vec<u8>, id: u64) {
-    wire::fixed64(out, 48, id);
+    wire::uint(out, 42, id);
 }
 
 /// The value of the open counter event.
@@ -225,126 +192,4 @@ pub(crate) mod value {
     pub(crate) fn json(out: &mut Vec<u8>, value: &[u8]) {
         wire::bytes(out, 9, value);
     }
-}
-
-/// What is interned: each kind has numbers of its own, from 1.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Interned {
-    Category = 1,
-    Name = 2,
-    Key = 3,
-    Text = 29,
-}
-
-/// A packet of interned texts that is being written.
-#[derive(Debug)]
-#[must_use]
-pub(crate) struct Texts {
-    packet: usize,
-    data: usize,
-}
-
-impl Texts {
-    pub(crate) fn open(out: &mut Vec<u8>) -> Self {
-        let packet = wire::open(out, TRACE_PACKET);
-        wire::uint(out, field::SEQUENCE, SEQUENCE);
-        let data = wire::open(out, field::INTERNED);
-        Self { packet, data }
-    }
-
-    /// Gives `text` a number.
-    pub(crate) fn add(out: &mut Vec<u8>, kind: Interned, iid: u64, text: &[u8]) {
-        wire::message(out, kind as u32, |out| {
-            wire::uint(out, 1, iid);
-            self::text(out, 2, text);
-        });
-    }
-
-    pub(crate) fn close(self, out: &mut Vec<u8>) {
-        wire::close(out, self.data);
-        wire::close(out, self.packet);
-    }
-}
-
-fn packet(out: &mut Vec<u8>, content: impl FnOnce(&mut Vec<u8>)) {
-    wire::message(out, TRACE_PACKET, |out| {
-        content(out);
-        wire::uint(out, field::SEQUENCE, SEQUENCE);
-    });
-}
-
-/// The first packet. `realtime_ns`: what the wall clock showed at time 0, if that is known.
-pub(crate) fn start(out: &mut Vec<u8>, realtime_ns: Option<u64>) {
-    packet(out, |out| {
-        wire::uint(out, field::FIRST_ON_SEQUENCE, 1);
-        wire::uint(out, field::SEQUENCE_FLAGS, STATE_CLEARED);
-        wire::message(out, field::CLOCK_SNAPSHOT, |out| {
-            let mut clock = |id: u64, time: u64| {
-                wire::message(out, 1, |out| {
-                    wire::uint(out, 1, id);
-                    wire::uint(out, 2, time);
-                });
-            };
-            clock(BOOTTIME, 0);
-            if let Some(time) = realtime_ns {
-                clock(REALTIME, time);
-            }
-            wire::uint(out, 2, BOOTTIME);
-        });
-    });
-}
-
-fn descriptor(out: &mut Vec<u8>, content: impl FnOnce(&mut Vec<u8>)) {
-    packet(out, |out| wire::message(out, field::TRACK_DESCRIPTOR, content));
-}
-
-/// Says that processes and threads are sorted by the ranks that they have. Before them.
-pub(crate) fn sorted_by_rank(out: &mut Vec<u8>) {
-    descriptor(out, |out| {
-        wire::uint(out, 1, 0);
-        wire::uint(out, 19, 1);
-        wire::uint(out, 20, 1);
-    });
-}
-
-/// A process, with what it is called and its place among the others.
-pub(crate) fn process(out: &mut Vec<u8>, track: u64, pid: u32, name: &[u8], labels: &[&[u8]], rank: Option<i32>) {
-    descriptor(out, |out| {
-        wire::uint(out, 1, track);
-        if let Some(rank) = rank {
-            wire::int(out, 12, i64::from(rank));
-        }
-        wire::message(out, 3, |out| {
-            wire::uint(out, 1, u64::from(pid));
-            text(out, 6, name);
-            labels.iter().for_each(|label| text(out, 8, label));
-        });
-    });
-}
-
-/// A thread or a stream: a track of slices of a process.
-pub(crate) fn thread(out: &mut Vec<u8>, track: u64, pid: u32, tid: u32, name: Option<&[u8]>, rank: Option<i32>) {
-    descriptor(out, |out| {
-        wire::uint(out, 1, track);
-        if let Some(rank) = rank {
-            wire::int(out, 12, i64::from(rank));
-        }
-        wire::message(out, 4, |out| {
-            wire::uint(out, 1, u64::from(pid));
-            wire::uint(out, 2, u64::from(tid));
-            if let Some(name) = name {
-                text(out, 5, name);
-            }
-        });
-    });
-}
-
-/// A counter of the process whose track is `parent`.
-pub(crate) fn counter(out: &mut Vec<u8>, track: u64, parent: u64, name: &[u8]) {
-    descriptor(out, |out| {
-        wire::uint(out, 1, track);
-        wire::uint(out, 5, parent);
-        text(out, 2, name);
-        wire::message(out, 8, |_| {});
-    });
 }

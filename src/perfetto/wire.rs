@@ -1,4 +1,4 @@
-//! Protobuf's wire format: as much of it as a writer needs.
+//! Protobuf's wire format: as much of it as a writer needs, which reads only what it wrote itself.
 
 /// A number in groups of seven bits, the lowest first.
 #[inline]
@@ -90,6 +90,49 @@ pub(crate) fn message(out: &mut Vec<u8>, field: u32, content: impl FnOnce(&mut V
     close(out, start);
 }
 
+/// The value of a field.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Value<'b> {
+    Varint(u64),
+    Fixed64,
+    Bytes(&'b [u8]),
+}
+
+/// The fields of a message that was written by this module: their numbers, their values, and all of their bytes.
+pub(crate) fn fields(mut message: &[u8]) -> impl Iterator<Item = (u64, Value<'_>, &[u8])> {
+    std::iter::from_fn(move || {
+        let whole = message;
+        let key = take(&mut message)?;
+        let value = match key & 7 {
+            VARINT => Value::Varint(take(&mut message)?),
+            FIXED64 => {
+                message = message.get(8..)?;
+                Value::Fixed64
+            }
+            _ => {
+                let length = usize::try_from(take(&mut message)?).ok()?;
+                let (bytes, rest) = message.split_at_checked(length)?;
+                message = rest;
+                Value::Bytes(bytes)
+            }
+        };
+        Some((key >> 3, value, &whole[..whole.len() - message.len()]))
+    })
+}
+
+#[inline]
+fn take(from: &mut &[u8]) -> Option<u64> {
+    let mut value = 0;
+    for (at, &byte) in from.iter().enumerate().take(10) {
+        value |= u64::from(byte & 0x7f) << (7 * at);
+        if byte < 0x80 {
+            *from = &from[at + 1..];
+            return Some(value);
+        }
+    }
+    None
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -109,6 +152,33 @@ mod tests {
         expected.extend([0xf9, 0x02, 1, 0, 0, 0, 0, 0, 0, 0]);
         expected.extend([0x29, 0, 0, 0, 0, 0, 0, 0xf0, 0x3f]);
         assert_eq!(out, expected);
+    }
+
+    #[test]
+    fn what_was_written_is_read_again() {
+        let mut out = Vec::new();
+        uint(&mut out, 3, 300);
+        double(&mut out, 44, 0.5);
+        int(&mut out, 4, -7);
+        message(&mut out, 60, |out| bytes(out, 2, &[9; 200]));
+        uint(&mut out, 17, u64::MAX);
+        let read: Vec<_> = fields(&out).collect();
+        let values: Vec<_> = read.iter().map(|&(number, value, _)| (number, value)).collect();
+        let mut inner = Vec::new();
+        bytes(&mut inner, 2, &[9; 200]);
+        let expected = [
+            (3, Value::Varint(300)),
+            (44, Value::Fixed64),
+            (4, Value::Varint(-7_i64 as u64)),
+            (60, Value::Bytes(&inner)),
+            (17, Value::Varint(u64::MAX)),
+        ];
+        assert_eq!(values, expected);
+        assert_eq!(read.iter().map(|field| field.2).collect::<Vec<_>>().concat(), out);
+        // Cut anywhere, the last field is missing.
+        for end in 0..out.len() {
+            assert!(fields(&out[..end]).count() < 5);
+        }
     }
 
     #[test]

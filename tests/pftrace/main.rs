@@ -319,3 +319,51 @@ fn a_document_of_counters_alone_has_no_lane() {
     let (bytes, report) = converted(json).expect("converted");
     assert_eq!((report.events, reader::read(&bytes).counters.len()), (1, 1));
 }
+
+/// A lane is written in pieces, which threads print at the same time.
+#[test]
+fn slices_that_are_open_for_long_go_on_from_piece_to_piece() {
+    let trace = trace();
+    // More than two pieces of one lane, and a few slices that are open for more than one of them.
+    let count = 150_000;
+    let mut expected = Vec::new();
+    let mut add = |name: String, start: i64, length: i64, thread_id: u64| {
+        let (start_ns, end_ns) = (1_000 + start, 1_000 + start + length);
+        trace.add_op(&Op { name: name.as_str().into(), start_ns, end_ns, thread_id, ..Op::default() }).expect("added");
+        expected.push((name, start as u64, Some((start + length) as u64), format!("p/thread {thread_id}")));
+    };
+    for level in 0..5 {
+        add(format!("outer {level}"), level, count * 100 + 1_000 - 2 * level, 1);
+    }
+    for i in 0..count {
+        let length = if i % 50_000 == 7 { 4_000_000 } else { 90 };
+        add(format!("inner {}", i % 3), 10 + i * 100, length, 1);
+        if i % 10_000 == 0 {
+            add("other".to_owned(), i, 5, 2 + (i % 3) as u64);
+        }
+    }
+    let seen = reader::read(&written(&trace));
+    let mut got: Vec<_> =
+        seen.slices.into_iter().map(|slice| (slice.name, slice.start, slice.end, slice.lane)).collect();
+    got.sort();
+    expected.sort();
+    assert!(got == expected, "{:?}", got.iter().zip(&expected).find(|(got, expected)| got != expected));
+    assert_eq!(seen.unmatched_ends, 0);
+}
+
+#[test]
+fn a_slice_ends_with_the_one_around_it() {
+    let json = r#"[{"ph": "X", "name": "around", "ts": 0, "dur": 10}, {"ph": "B", "name": "longer", "ts": 5},
+        {"ph": "X", "name": "inside", "ts": 6, "dur": 2}, {"ph": "E", "ts": 20}, {"ph": "X", "name": "after", "ts": 30, "dur": 1}]"#;
+    let (bytes, report) = converted(json).expect("converted");
+    assert_eq!((report.truncated, report.unmatched_ends, report.overlaps_moved), (1, 1, 0));
+    let seen = reader::read(&bytes);
+    let spans: Vec<_> = seen.slices.iter().map(|slice| (slice.name.as_str(), slice.start, slice.end)).collect();
+    let expected = [
+        ("around", 0, Some(10_000)),
+        ("longer", 5_000, Some(10_000)),
+        ("inside", 6_000, Some(8_000)),
+        ("after", 30_000, Some(31_000)),
+    ];
+    assert_eq!(spans, expected);
+}

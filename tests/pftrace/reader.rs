@@ -98,25 +98,109 @@ pub(crate) struct Seen {
     pub(crate) unmatched_ends: usize,
 }
 
+/// What the packets of a sequence build on: all that was said since its state was cleared.
+#[derive(Debug, Default)]
+struct Sequence {
+    texts: HashMap<(u32, u64), String>,
+    /// The clock that times are told by, and the track, where packets do not say theirs.
+    clock: Option<u64>,
+    track: Option<u64>,
+    /// The sequence's own clock: what it shows, and the boot clock less that.
+    shows: Option<(u64, u64)>,
+}
+
+/// An event with its time and its track.
+struct Event {
+    time: u64,
+    track: u64,
+    fields: Vec<(u32, Value)>,
+    /// Its texts, by kind and number.
+    texts: HashMap<(u32, u64), String>,
+}
+
+const BOOTTIME: u64 = 6;
+const OWN_CLOCK: u64 = 64;
+
+impl Sequence {
+    fn clocks(&mut self, snapshot: &[u8]) {
+        let clocks: Vec<_> = fields(snapshot).into_iter().filter(|(number, _)| *number == 1).collect();
+        let clocks: Vec<_> = clocks.iter().map(|(_, clock)| fields(clock.bytes())).collect();
+        let find = |id| clocks.iter().find(|clock| get(clock, 1).map(Value::number) == Some(id));
+        let Some(own) = find(OWN_CLOCK) else { return };
+        let time = |clock: &Vec<(u32, Value)>| get(clock, 2).expect("a time").number();
+        assert_eq!(get(own, 3).map(Value::number), Some(1), "times are told since the last packet");
+        let (own, boot) = (time(own), time(find(BOOTTIME).expect("a clock that it goes by")));
+        self.shows = Some((own, boot - own));
+    }
+
+    fn time(&mut self, packet: &[(u32, Value)]) -> u64 {
+        let stamp = get(packet, 8).expect("a time").number();
+        match get(packet, 58).map(Value::number).or(self.clock).unwrap_or(BOOTTIME) {
+            BOOTTIME => stamp,
+            OWN_CLOCK => {
+                let (shows, offset) = self.shows.as_mut().expect("a clock that was told of");
+                *shows += stamp;
+                *shows + *offset
+            }
+            other => panic!("clock {other}"),
+        }
+    }
+
+    fn intern(&mut self, interned: &[u8]) {
+        for (kind, entry) in fields(interned) {
+            let entry = fields(entry.bytes());
+            let iid = get(&entry, 1).expect("an iid").number();
+            let text = get(&entry, 2).expect("a text").text();
+            assert!(iid > 0, "0 is no number of a text");
+            if let Some(before) = self.texts.insert((kind, iid), text.clone()) {
+                assert_eq!(before, text, "one number for two texts");
+            }
+        }
+    }
+
+    fn event(&mut self, packet: &[(u32, Value)], event: &[u8]) -> Event {
+        let fields = fields(event);
+        let track = get(&fields, 11).map(Value::number).or(self.track).unwrap_or(0);
+        let mut texts = HashMap::new();
+        let mut find = |kind: u32, number: Option<&Value>| {
+            if let Some(number) = number.map(Value::number) {
+                texts.insert((kind, number), self.texts.get(&(kind, number)).expect("a text sent before").clone());
+            }
+        };
+        find(1, get(&fields, 3));
+        find(2, get(&fields, 10));
+        for (_, argument) in fields.iter().filter(|(number, _)| *number == 4) {
+            let argument = self::fields(argument.bytes());
+            find(3, get(&argument, 1));
+            find(29, get(&argument, 17));
+        }
+        Event { time: self.time(packet), track, fields, texts }
+    }
+}
+
 pub(crate) fn read(bytes: &[u8]) -> Seen {
-    let mut texts: HashMap<(u32, u64), String> = HashMap::new();
+    let mut sequences: HashMap<u64, Sequence> = HashMap::new();
     let mut tracks: HashMap<u64, String> = HashMap::new();
     let mut processes: HashMap<u64, String> = HashMap::new();
     let mut events = Vec::new();
     for (number, packet) in fields(bytes) {
         assert_eq!(number, 1, "a trace holds packets only");
         let packet = fields(packet.bytes());
-        assert!(get(&packet, 10).is_some(), "a packet without a sequence");
+        let id = get(&packet, 10).expect("a packet is of a sequence").number();
+        if get(&packet, 13).is_some_and(|flags| flags.number() & 1 == 1) {
+            sequences.remove(&id);
+        }
+        let sequence = sequences.entry(id).or_default();
+        if let Some(snapshot) = get(&packet, 6) {
+            sequence.clocks(snapshot.bytes());
+        }
+        if let Some(defaults) = get(&packet, 59) {
+            let defaults = fields(defaults.bytes());
+            sequence.clock = get(&defaults, 58).map(Value::number);
+            sequence.track = get(&defaults, 11).and_then(|event| get(&fields(event.bytes()), 11).map(Value::number));
+        }
         if let Some(interned) = get(&packet, 12) {
-            for (kind, entry) in fields(interned.bytes()) {
-                let entry = fields(entry.bytes());
-                let iid = get(&entry, 1).expect("an iid").number();
-                let text = get(&entry, 2).expect("a text").text();
-                assert!(iid > 0, "0 is no number of a text");
-                if let Some(before) = texts.insert((kind, iid), text.clone()) {
-                    assert_eq!(before, text, "one number for two texts");
-                }
-            }
+            sequence.intern(interned.bytes());
         }
         if let Some(descriptor) = get(&packet, 60) {
             let descriptor = fields(descriptor.bytes());
@@ -140,17 +224,15 @@ pub(crate) fn read(bytes: &[u8]) -> Seen {
             }
         }
         if let Some(event) = get(&packet, 11) {
-            events.push((get(&packet, 8).expect("a time").number(), fields(event.bytes())));
+            events.push(sequence.event(&packet, event.bytes()));
         }
     }
     // Stable: of the same time, in the order of the file.
-    events.sort_by_key(|event| event.0);
+    events.sort_by_key(|event| event.time);
     let mut seen = Seen::default();
     let mut open: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
-    for (time, event) in events {
-        let track = get(&event, 11).map_or(0, Value::number);
-        let interned =
-            |kind: u32, value: &Value| texts.get(&(kind, value.number())).expect("a text sent before").clone();
+    for Event { time, track, fields: event, texts } in events {
+        let interned = |kind: u32, value: &Value| texts[&(kind, value.number())].clone();
         let name = get(&event, 10).map(|iid| interned(2, iid)).or(get(&event, 23).map(Value::text)).unwrap_or_default();
         let category =
             get(&event, 3).map(|iid| interned(1, iid)).or(get(&event, 22).map(Value::text)).unwrap_or_default();
@@ -171,7 +253,7 @@ pub(crate) fn read(bytes: &[u8]) -> Seen {
             args.push(format!("{}={shown}", key.expect("a key")));
         }
         args.sort();
-        let ids = event.iter().filter(|(number, _)| matches!(number, 47 | 48)).map(|(_, id)| id.number()).collect();
+        let ids = event.iter().filter(|(number, _)| matches!(number, 36 | 42)).map(|(_, id)| id.number()).collect();
         let stack = open.entry(track).or_default();
         let lane = tracks.get(&track).cloned().unwrap_or_default();
         let depth = stack.len();

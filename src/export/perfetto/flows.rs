@@ -5,9 +5,6 @@ use super::super::overlap::Slice;
 use crate::model::event::Int;
 use crate::model::record::GpuRecord;
 
-/// Set in the ids of these flows. Perfetto numbers flows that are told of as events of their own from 0.
-const OWN: u64 = 1 << 63;
-
 /// Where the end of an arrow to a GPU activity is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum End {
@@ -30,13 +27,19 @@ pub(super) struct Flows {
     /// By GPU activity.
     ends: Vec<End>,
     pub(super) dropped: u64,
+    /// Set in the ids of these flows, if there are flows that are told of as events of their own: Perfetto numbers those
+    /// from 0.
+    mask: u64,
 }
 
 impl Flows {
     /// Eight bytes for each slice that an arrow starts at or passes, one for each GPU activity.
     pub(super) fn new(document: &Document<'_>) -> Self {
         let snapshot = document.snapshot;
-        let mut flows = Self { ops: Vec::new(), calls: Vec::new(), ends: Vec::new(), dropped: 0 };
+        let mut flows = Self { ops: Vec::new(), calls: Vec::new(), ends: Vec::new(), dropped: 0, mask: 0 };
+        if snapshot.marks.len() > 0 {
+            flows.mask = 1 << 63;
+        }
         let (mut op_hint, mut launch_hint, mut link_hint) = (0, 0, 0);
         for (index, gpu) in snapshot.gpu.iter() {
             let index = index as u32;
@@ -97,10 +100,10 @@ impl Flows {
 
     /// The id of the arrow to a GPU activity.
     #[inline]
-    pub(super) fn id(document: &Document<'_>, index: u32, gpu: &GpuRecord) -> u64 {
+    pub(super) fn id(&self, document: &Document<'_>, index: u32, gpu: &GpuRecord) -> u64 {
         match document.flow_ids.as_ref().map(|ids| ids.id(index, gpu)) {
-            Some(Int::Unsigned(id)) => OWN | id,
-            _ => OWN | u64::from(index),
+            Some(Int::Unsigned(id)) => self.mask | id,
+            _ => self.mask | u64::from(index),
         }
     }
 }

@@ -4,16 +4,29 @@
 use super::super::document::Document;
 use super::super::overlap::Slice;
 use crate::error::{Error, Result};
-use crate::model::log::View;
+use crate::model::log::{CHUNK, View};
 use crate::model::record::{GpuLane, MemoryRecord};
 use crate::model::span::MIN_DURATION_NS;
 
+/// Slices that are printed as one piece of a lane.
+pub(super) const PIECE: usize = 16 * CHUNK;
+
 /// The slices of one lane: a range of the order.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub(super) struct Run {
     pub(super) lane: u32,
     pub(super) start: usize,
     pub(super) end: usize,
+    /// Which slices are still open where each piece but the first starts, by their numbers.
+    open: Vec<Vec<u32>>,
+}
+
+impl Run {
+    /// Its pieces: the slices of each, and those that are open before.
+    pub(super) fn pieces(&self) -> impl Iterator<Item = (std::ops::Range<usize>, &[u32])> {
+        let open = std::iter::once(&[] as &[u32]).chain(self.open.iter().map(Vec::as_slice));
+        (self.start..self.end).step_by(PIECE).map(|start| start..self.end.min(start + PIECE)).zip(open)
+    }
 }
 
 /// A slice of one of the three kinds, by its index in its log.
@@ -68,10 +81,11 @@ impl Layout {
             *at += 1;
         });
         for (lane, (&count, &end)) in (0..).zip(counts.iter().zip(&next)).filter(|(_, (count, _))| **count > 0) {
-            layout.runs.push(Run { lane, start: end - count, end });
+            layout.runs.push(Run { lane, start: end - count, end, open: Vec::new() });
         }
         for run in 0..layout.runs.len() {
             layout.sort(document, run);
+            layout.cut(document, run);
         }
         layout.causes_first(document);
         Ok(layout)
@@ -81,7 +95,7 @@ impl Layout {
         self.named(self.order[at])
     }
 
-    fn named(&self, number: u32) -> Item {
+    pub(super) fn named(&self, number: u32) -> Item {
         match number.checked_sub(self.ops) {
             None => Item::Op(number),
             Some(number) if number < self.gpu => Item::Gpu(number),
@@ -101,7 +115,7 @@ impl Layout {
     }
 
     fn sort(&mut self, document: &Document<'_>, run: usize) {
-        let Run { start, end, .. } = self.runs[run];
+        let (start, end) = (self.runs[run].start, self.runs[run].end);
         let mut order = std::mem::take(&mut self.order);
         let key = |&number: &u32| {
             let (start, end) = self.span(document, self.named(number));
@@ -113,6 +127,24 @@ impl Layout {
             lane.sort_by_key(key);
         }
         self.order = order;
+    }
+
+    /// Finds what is open where the pieces of a run start.
+    fn cut(&mut self, document: &Document<'_>, run: usize) {
+        let (start, end) = (self.runs[run].start, self.runs[run].end);
+        let mut stack: Vec<(i64, u32)> = Vec::new();
+        let mut open = Vec::new();
+        if end - start > PIECE {
+            for (at, &number) in (start..end).zip(&self.order[start..end]) {
+                if at > start && (at - start) % PIECE == 0 {
+                    open.push(stack.iter().map(|&(_, number)| number).collect());
+                }
+                let (from, to) = self.span(document, self.named(number));
+                while stack.pop_if(|&mut (end, _)| end <= from).is_some() {}
+                stack.push((to, number));
+            }
+        }
+        self.runs[run].open = open;
     }
 
     /// Of events at the same time the one that comes first in the file counts as the earlier one: lanes of ops stand

@@ -19,25 +19,24 @@ use crate::model::log::CHUNK;
 use crate::model::pack::{self, Unpack};
 use crate::model::snapshot::Snapshot;
 use crate::output::{self, Job, OnProgress, Target};
-use crate::perfetto::packet::{self, Event, Kind, Scope, value};
+use crate::perfetto::describe;
+use crate::perfetto::packet::{self, Kind, Scope, value};
+use crate::perfetto::sequence::Sequence;
 use flows::Flows;
-use layout::Layout;
-use names::Used;
+use layout::{Layout, PIECE};
 use print::{Plan, Printer};
 
 /// A piece of the document.
 #[derive(Debug, Clone)]
 enum Piece {
     Head,
-    /// One group of interned texts.
-    Texts(usize),
-    /// Slices of one run, by their places in the order.
-    Slices(usize, std::ops::Range<usize>),
-    /// One chunk of the log of that section.
-    Samples(usize),
-    Counters(usize),
-    Instants(usize),
-    Marks(usize),
+    /// One piece of a run, by their numbers.
+    Slices(usize, usize),
+    /// Some chunks of the log of that section.
+    Samples(std::ops::Range<usize>),
+    Counters(std::ops::Range<usize>),
+    Instants(std::ops::Range<usize>),
+    Marks(std::ops::Range<usize>),
     Tail,
 }
 
@@ -53,7 +52,6 @@ pub(super) fn export(
         document,
         layout: Layout::new(document)?,
         flows: Flows::new(document),
-        used: Used::new(snapshot),
         tracks: Tracks::new(document),
         counters: Counters::new(document),
     };
@@ -80,7 +78,7 @@ pub(super) fn export(
     })
 }
 
-/// Events that a job makes packets of: about a mebibyte.
+/// Events that a job makes packets of, if its pieces are small: about a mebibyte.
 const JOB: usize = 4 * CHUNK;
 
 fn group(pieces: &mut impl Iterator<Item = (Piece, usize)>) -> Option<Job<Vec<Piece>>> {
@@ -97,18 +95,18 @@ fn group(pieces: &mut impl Iterator<Item = (Piece, usize)>) -> Option<Job<Vec<Pi
 /// All pieces in order, each with the number of events that it holds.
 fn pieces<'a>(plan: &'a Plan<'_>) -> impl Iterator<Item = (Piece, usize)> + Send + use<'a> {
     let snapshot = plan.document.snapshot;
-    let chunks = |len: usize, piece: fn(usize) -> Piece| {
-        (0..len.div_ceil(CHUNK)).map(move |i| (piece(i), CHUNK.min(len - i * CHUNK)))
-    };
-    let slices = plan.layout.runs.iter().enumerate().flat_map(|(number, run)| {
-        let end = run.end;
-        (run.start..end).step_by(CHUNK).map(move |start| {
-            let range = start..end.min(start + CHUNK);
-            (Piece::Slices(number, range.clone()), range.len())
+    let chunks = |len: usize, piece: fn(std::ops::Range<usize>) -> Piece| {
+        let count = len.div_ceil(CHUNK);
+        let some = (PIECE / CHUNK).max(1);
+        (0..count).step_by(some).map(move |start| {
+            let end = count.min(start + some);
+            (piece(start..end), len.min(end * CHUNK) - start * CHUNK)
         })
+    };
+    let slices = plan.layout.runs.iter().enumerate().flat_map(|(run, slices)| {
+        slices.pieces().enumerate().map(move |(piece, (items, _))| (Piece::Slices(run, piece), items.len()))
     });
     std::iter::once((Piece::Head, 0))
-        .chain((0..plan.used.groups()).map(|group| (Piece::Texts(group), 0)))
         .chain(slices)
         .chain(chunks(snapshot.samples.len(), Piece::Samples))
         .chain(chunks(snapshot.counters.len(), Piece::Counters))
@@ -121,18 +119,35 @@ impl Printer<'_> {
     fn piece(&mut self, out: &mut Vec<u8>, piece: Piece) {
         let plan = self.plan;
         let snapshot = plan.document.snapshot;
+        self.restart(None);
         match piece {
             Piece::Head => plan.head(out),
-            Piece::Texts(group) => plan.used.group(out, snapshot, group),
-            Piece::Slices(run, items) => self.slices(out, items, plan.tracks.lane(plan.layout.runs[run].lane)),
-            Piece::Samples(chunk) => snapshot.samples.chunk(chunk).iter().for_each(|sample| self.sample(out, sample)),
-            Piece::Counters(chunk) => {
-                snapshot.counters.chunk(chunk).iter().for_each(|counter| self.counter(out, counter));
+            Piece::Slices(run, piece) => {
+                let run = &plan.layout.runs[run];
+                self.restart(Some(plan.tracks.lane(run.lane)));
+                if let Some((items, open)) = run.pieces().nth(piece) {
+                    let last = items.end == run.end;
+                    self.slices(out, items, open, last);
+                }
             }
-            Piece::Instants(chunk) => {
-                snapshot.instants.chunk(chunk).iter().for_each(|instant| self.instant(out, instant));
+            Piece::Samples(chunks) => {
+                for sample in chunks.flat_map(|chunk| snapshot.samples.chunk(chunk)) {
+                    self.sample(out, sample);
+                }
             }
-            Piece::Marks(chunk) => snapshot.marks.chunk(chunk).iter().for_each(|mark| self.mark(out, mark)),
+            Piece::Counters(chunks) => {
+                for counter in chunks.flat_map(|chunk| snapshot.counters.chunk(chunk)) {
+                    self.counter(out, counter);
+                }
+            }
+            Piece::Instants(chunks) => {
+                for instant in chunks.flat_map(|chunk| snapshot.instants.chunk(chunk)) {
+                    self.instant(out, instant);
+                }
+            }
+            Piece::Marks(chunks) => {
+                chunks.flat_map(|chunk| snapshot.marks.chunk(chunk)).for_each(|mark| self.mark(out, mark));
+            }
             Piece::Tail => plan.tail(out),
         }
     }
@@ -237,8 +252,8 @@ impl Plan<'_> {
             ClockDomain::Unknown => None,
         };
         let realtime = to_realtime.and_then(|offset| clock.base_ns.checked_add(offset));
-        packet::start(out, realtime.and_then(|time| u64::try_from(time).ok()));
-        packet::sorted_by_rank(out);
+        describe::start(out, realtime.and_then(|time| u64::try_from(time).ok()));
+        describe::sorted_by_rank(out);
         let name = document.process_name.as_bytes();
         for (number, &pid) in self.tracks.pids.iter().enumerate() {
             let (label, rank) = match pid {
@@ -247,33 +262,33 @@ impl Plan<'_> {
             };
             let rank = i32::try_from(rank).unwrap_or(i32::MAX);
             let (track, pid) = (self.tracks.process(number), self.tracks.pid(number));
-            packet::process(out, track, pid, name, &[label.as_bytes()], Some(rank));
+            describe::process(out, track, pid, name, &[label.as_bytes()], Some(rank));
         }
         for info in &document.lanes.infos {
             let process = self.tracks.pids.binary_search(&info.lane.pid).unwrap_or(0);
             let rank = i32::try_from(info.sort_index).unwrap_or(i32::MAX);
             let (track, name) = (self.tracks.lane(info.lane.number), info.name.as_ref().map(String::as_bytes));
             let tid = self.tracks.tid(info.lane.tid);
-            packet::thread(out, track, self.tracks.pid(process), tid, name, Some(rank));
+            describe::thread(out, track, self.tracks.pid(process), tid, name, Some(rank));
         }
         let texts = &document.snapshot.texts;
         for (track, (name, series)) in self.counters.sorted() {
             let name = [texts.bytes(name), b" ", texts.bytes(series)].concat();
-            packet::counter(out, track, self.tracks.process(0), &name);
+            describe::counter(out, track, self.tracks.process(0), &name);
         }
-        self.used.own(out);
     }
 
     /// The last event of a document, which carries what is said of the trace as a whole.
     fn tail(&self, out: &mut Vec<u8>) {
         let document = self.document;
         let end = document.snapshot.span.last.unwrap_or(document.clock.base_ns);
-        let event = Event::open(out, self.time(end.saturating_add(1000)), 0, Kind::Legacy);
+        let mut sequence = Sequence::shared();
+        let event = sequence.event_on(out, self.time(end.saturating_add(1000)), 0, Kind::Legacy);
         packet::name_text(out, b"Record Window End");
         packet::legacy(out, b'i', None, false, Some(Scope::Global));
         document.members(&mut |key, json| {
             value::named(out, key.as_bytes(), |out| value::json(out, json));
         });
-        event.close(out);
+        event.close(out, &mut sequence);
     }
 }

@@ -1,27 +1,61 @@
 //! The document, lane by lane.
 
 use super::ConvertReport;
-use super::encode::{Encoder, NO_LANE, Texts, kind};
+use super::encode::{Encoder, NO_LANE, kind};
 use super::spool::Spool;
 use super::tracks::Tracks;
 use crate::error::Result;
-use crate::perfetto::packet::{self, Event, Interned, Kind, Scope, value};
+use crate::perfetto::describe;
+use crate::perfetto::packet::{self, Kind, Scope, value};
+use crate::perfetto::sequence::Sequence;
 use crate::read::document::Document;
 use crate::read::sorter::Sorted;
 
 /// Tracks that one lane gets beside its own.
 const MAX_EXTRA: usize = 255;
 
-/// The open slices of a track: when each ends, if that is known.
-#[derive(Debug, Default)]
+/// An open slice.
+#[derive(Debug)]
+struct Open {
+    /// None: where another event says so.
+    end: Option<u64>,
+    /// The first end of this slice and of all around it.
+    bound: u64,
+}
+
+/// The open slices of a track.
+#[derive(Debug)]
 struct Stack {
-    track: u64,
-    open: Vec<Option<u64>>,
+    sequence: Sequence,
+    open: Vec<Open>,
+}
+
+impl Stack {
+    fn new(track: u64) -> Self {
+        Self { sequence: Sequence::of(track), open: Vec::new() }
+    }
+
+    fn bound(&self) -> u64 {
+        self.open.last().map_or(u64::MAX, |open| open.bound)
+    }
+
+    fn push(&mut self, end: Option<u64>) {
+        let bound = self.bound().min(end.unwrap_or(u64::MAX));
+        self.open.push(Open { end, bound });
+    }
+
+    fn end(&mut self, out: &mut Vec<u8>, time: u64) {
+        self.sequence.event(out, time, Kind::End).close(out, &mut self.sequence);
+    }
 }
 
 pub(super) struct Emitter {
     tracks: Tracks,
-    texts: Option<Texts>,
+    /// By number, from 1.
+    texts: Vec<Vec<u8>>,
+    started: bool,
+    /// For what belongs to no lane.
+    shared: Sequence,
     spool: Spool,
     sorted: Sorted<4>,
     lane: u64,
@@ -37,16 +71,19 @@ impl Emitter {
         let Encoder { mut tracks, texts, spool, sorter, report, last, .. } = encoder;
         tracks.number();
         let mut about = Vec::new();
-        let event = Event::open(&mut about, last, 0, Kind::Legacy);
+        let mut shared = Sequence::shared();
+        let event = shared.event_on(&mut about, last, 0, Kind::Legacy);
         packet::name_text(&mut about, b"Trace metadata");
         packet::legacy(&mut about, b'i', None, false, Some(Scope::Global));
         for (key, json) in &document.members {
             value::named(&mut about, key.as_bytes(), |out| value::json(out, json));
         }
-        event.close(&mut about);
+        event.close(&mut about, &mut shared);
         Ok(Self {
             tracks,
-            texts: Some(texts),
+            texts: texts.by_number(),
+            started: false,
+            shared: Sequence::shared(),
             spool,
             sorted: sorter.sorted()?,
             lane: NO_LANE,
@@ -60,8 +97,8 @@ impl Emitter {
     /// The next packets, at least `least` bytes of them while there are.
     pub(super) fn block(&mut self, least: usize) -> Result<Vec<u8>> {
         let mut out = Vec::with_capacity(least + least / 8);
-        if let Some(texts) = self.texts.take() {
-            self.head(&mut out, texts);
+        if !std::mem::replace(&mut self.started, true) {
+            self.head(&mut out);
         }
         while out.len() < least {
             let Some([lane, time, _, at]) = self.sorted.next()? else {
@@ -74,7 +111,7 @@ impl Emitter {
                 self.lane = lane;
                 self.stacks.clear();
                 let track = self.tracks.lanes.get(lane as usize).map_or(0, |lane| lane.track);
-                self.stacks.push(Stack { track, open: Vec::new() });
+                self.stacks.push(Stack::new(track));
             }
             let mut item = std::mem::take(&mut self.item);
             self.spool.get(at, &mut item)?;
@@ -85,92 +122,77 @@ impl Emitter {
         Ok(out)
     }
 
-    fn head(&self, out: &mut Vec<u8>, texts: Texts) {
-        packet::start(out, None);
-        packet::sorted_by_rank(out);
+    fn head(&self, out: &mut Vec<u8>) {
+        describe::start(out, None);
+        describe::sorted_by_rank(out);
         for process in &self.tracks.processes {
             let name = process.name.as_deref().unwrap_or_default();
             let labels: Vec<&[u8]> = process.labels.iter().map(String::as_bytes).collect();
-            packet::process(out, process.track, process.number, name.as_bytes(), &labels, process.sort);
+            describe::process(out, process.track, process.number, name.as_bytes(), &labels, process.sort);
         }
         for lane in &self.tracks.lanes {
             let name = lane.name.as_ref().map(String::as_bytes);
             let pid = self.tracks.processes[lane.process].number;
-            packet::thread(out, lane.track, pid, lane.number, name, lane.sort);
+            describe::thread(out, lane.track, pid, lane.number, name, lane.sort);
         }
         for (track, process, name) in &self.tracks.counters {
-            packet::counter(out, *track, self.tracks.processes[*process].track, name);
-        }
-        let mut sorted: Vec<(u64, (u32, Vec<u8>))> =
-            texts.numbers.into_iter().map(|(key, number)| (number, key)).collect();
-        sorted.sort_unstable();
-        for group in sorted.chunks(4096) {
-            let packet = packet::Texts::open(out);
-            for (number, (kind, text)) in group {
-                let kinds = [Interned::Category, Interned::Name, Interned::Key, Interned::Text];
-                if let Some(kind) = kinds.into_iter().find(|&one| one as u32 == *kind) {
-                    packet::Texts::add(out, kind, *number, text);
-                }
-            }
-            packet.close(out);
+            describe::counter(out, *track, self.tracks.processes[*process].track, name);
         }
     }
 
-    /// Ends the slices that end by `time`.
+    /// Ends the slices that end by `time`, or are in one that does.
     fn close(&mut self, out: &mut Vec<u8>, time: u64) {
         for stack in &mut self.stacks {
-            while let Some(&Some(end)) = stack.open.last()
-                && end <= time
+            while let Some(Open { end, bound }) = stack.open.pop_if(|open| open.bound <= time && open.bound < u64::MAX)
             {
-                stack.open.pop();
-                Event::open(out, end, stack.track, Kind::End).close(out);
+                self.report.truncated += u64::from(end != Some(bound));
+                stack.end(out, bound);
             }
         }
     }
 
     fn event(&mut self, out: &mut Vec<u8>, time: u64, item: &[u8]) -> Result<()> {
-        let (what, body) = (item[0], &item[1..]);
+        let (what, mut body) = (item[0], &item[1..]);
+        let texts = &self.texts;
+        let text_of = |number: u64| texts.get((number - 1) as usize).map_or(&[] as &[u8], Vec::as_slice);
         // Counters have no lane, and a document may have nothing else.
         if what == kind::COUNTER {
-            let (track, body) = body.split_at(8);
-            let track = u64::from_le_bytes(track.try_into().expect("eight bytes"));
-            let event = Event::open(out, time, track, Kind::Counter);
+            let track = number(&mut body);
+            let event = self.shared.event_on(out, time, track, Kind::Counter);
             out.extend_from_slice(body);
-            event.close(out);
+            event.close(out, &mut self.shared);
             return Ok(());
         }
-        let mut track = self.stacks[0].track;
+        let mut level = 0;
         let kind = match what {
             kind::BEGIN => {
-                self.stacks[0].open.push(None);
+                self.stacks[0].push(None);
                 Kind::Begin
             }
             kind::END => {
                 // The slices inside that go on end here too.
-                let open = &mut self.stacks[0].open;
-                let Some(started) = open.iter().rposition(Option::is_none) else {
+                let stack = &mut self.stacks[0];
+                let Some(started) = stack.open.iter().rposition(|open| open.end.is_none()) else {
                     self.report.unmatched_ends += 1;
                     return Ok(());
                 };
-                self.report.truncated += (open.len() - started - 1) as u64;
-                for _ in started + 1..open.len() {
-                    Event::open(out, time, track, Kind::End).close(out);
+                self.report.truncated += (stack.open.len() - started - 1) as u64;
+                for _ in started + 1..stack.open.len() {
+                    stack.end(out, time);
                 }
-                open.truncate(started);
+                stack.open.truncate(started);
                 Kind::End
             }
             kind::SLICE => {
-                let (end, body_) = body.split_at(8);
-                let end = u64::from_le_bytes(end.try_into().expect("eight bytes"));
-                let fits = |stack: &Stack| stack.open.last().is_none_or(|&open| open.is_none_or(|open| end <= open));
-                let level = match self.stacks.iter().position(fits) {
+                let end = number(&mut body);
+                level = match self.stacks.iter().position(|stack| end <= stack.bound()) {
                     Some(level) => level,
                     None if self.stacks.len() <= MAX_EXTRA => {
                         let extra = self.tracks.beside(self.lane as usize, self.stacks.len())?;
                         let pid = self.tracks.processes[extra.process].number;
                         let name = extra.name.as_ref().map(String::as_bytes);
-                        packet::thread(out, extra.track, pid, extra.number, name, extra.sort);
-                        self.stacks.push(Stack { track: extra.track, open: Vec::new() });
+                        describe::thread(out, extra.track, pid, extra.number, name, extra.sort);
+                        self.stacks.push(Stack::new(extra.track));
                         self.stacks.len() - 1
                     }
                     None => {
@@ -179,19 +201,23 @@ impl Emitter {
                     }
                 };
                 self.report.overlaps_moved += u64::from(level > 0);
-                self.stacks[level].open.push(Some(end));
-                track = self.stacks[level].track;
-                let event = Event::open(out, time, track, Kind::Begin);
-                out.extend_from_slice(body_);
-                event.close(out);
-                return Ok(());
+                self.stacks[level].push(Some(end));
+                Kind::Begin
             }
             kind::INSTANT => Kind::Instant,
             _ => Kind::Legacy,
         };
-        let event = Event::open(out, time, track, kind);
-        out.extend_from_slice(body);
-        event.close(out);
+        let sequence = &mut self.stacks[level].sequence;
+        let event = sequence.event(out, time, kind);
+        sequence.copy(out, body, &text_of);
+        event.close(out, sequence);
         Ok(())
     }
+}
+
+/// Takes a number from the start of an item.
+fn number(item: &mut &[u8]) -> u64 {
+    let (bytes, rest) = item.split_first_chunk().expect("eight bytes");
+    *item = rest;
+    u64::from_le_bytes(*bytes)
 }

@@ -7,7 +7,8 @@ use super::ConvertReport;
 use super::spool::Spool;
 use super::tracks::Tracks;
 use crate::error::Result;
-use crate::perfetto::packet::{self, Interned, Scope, value};
+use crate::perfetto::packet::{self, Scope, value};
+use crate::perfetto::sequence::Interned;
 use crate::read::event::{Event, Span};
 use crate::read::json;
 use crate::read::sorter::Sorter;
@@ -34,7 +35,7 @@ pub(super) const NO_LANE: u64 = u64::MAX;
 /// Numbers of texts.
 #[derive(Debug, Default)]
 pub(super) struct Texts {
-    pub(super) numbers: HashMap<(u32, Vec<u8>), u64>,
+    numbers: HashMap<(u32, Vec<u8>), u64>,
     bytes: usize,
     key: (u32, Vec<u8>),
 }
@@ -58,6 +59,12 @@ impl Texts {
         let number = self.numbers.len() as u64 + 1;
         self.numbers.insert(self.key.clone(), number);
         Some(number)
+    }
+
+    pub(super) fn by_number(self) -> Vec<Vec<u8>> {
+        let mut texts: Vec<_> = self.numbers.into_iter().map(|((_, text), number)| (number, text)).collect();
+        texts.sort_unstable_by_key(|&(number, _)| number);
+        texts.into_iter().map(|(_, text)| text).collect()
     }
 }
 
