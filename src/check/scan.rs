@@ -85,24 +85,24 @@ impl<'s> Scanner<'s> {
     }
 
     /// Checks a piece.
-    pub(super) fn piece(&mut self, document: usize, cut: Cut) -> Result<()> {
-        let Cut { mut bytes, mut length, offset, comma, open_end } = cut;
+    pub(super) fn piece(&mut self, document: usize, cut: &mut Cut) -> Result<()> {
+        let Cut { ref mut bytes, mut length, offset, comma, open_end } = *cut;
         if open_end {
-            length = without_comma(&mut bytes, length);
+            length = without_comma(bytes, length);
         }
-        self.encoding(document, offset, &bytes, length);
+        self.encoding(document, offset, bytes, length);
         let mut elements = Elements::new(length, comma);
         loop {
-            match elements.next(&bytes) {
+            match elements.next(bytes) {
                 Ok(None) => return Ok(()),
                 Ok(Some(event)) => {
                     self.out.events[document] += 1;
-                    self.event(document, offset, &bytes, &event)?;
+                    self.event(document, offset, bytes, &event)?;
                 }
                 Err(bad) => {
                     self.out.notes.at(document, code(bad), offset + bad.at() as u64);
-                    let start = elements.start_of(&bytes, bad);
-                    let end = repair::end_of(&bytes, start, length);
+                    let start = elements.start_of(bytes, bad);
+                    let end = repair::end_of(bytes, start, length);
                     // Always further on, whatever the damage.
                     elements.go_to(end.max(start + 1).min(length));
                     if end >= length {

@@ -91,14 +91,14 @@ impl<'p, 'a> Rewriter<'p, 'a> {
 
     fn block(&mut self, block: Block, out: &mut Vec<u8>) -> Result<()> {
         let plan = self.plan;
-        let Block { part, cut, marks, ticket } = block;
+        let Block { part, mut cut, marks, ticket } = block;
         let part = &plan.parts[part];
         let salvage = plan.options.salvage;
         let met = match marks {
-            None => walk(part, salvage, cut, |bytes, event| self.write(part, bytes, event, &ticket, false, out))?,
+            None => walk(part, salvage, &mut cut, |bytes, event| self.write(part, bytes, event, &ticket, false, out))?,
             Some((marks, first)) => {
                 let (mut ordinal, mut left_out) = (first, 0);
-                let mut met = walk(part, salvage, cut, |bytes, event| {
+                let mut met = walk(part, salvage, &mut cut, |bytes, event| {
                     let this = ordinal;
                     ordinal += 1;
                     if !marks.kept(this) {

@@ -65,6 +65,8 @@ pub(crate) struct Cutter {
     /// Bytes of the buffer that the bounds have seen.
     seen: usize,
     comma: bool,
+    /// Memory for the next piece: that of one which nobody needs any more.
+    pub(crate) spare: Vec<u8>,
     /// The events have ended.
     finished: bool,
     /// Damaged pieces that were passed by.
@@ -91,6 +93,7 @@ impl Cutter {
             bounds: Bounds::default(),
             seen: 0,
             comma: false,
+            spare: Vec::new(),
             finished: false,
             lost: 0,
             end: None,
@@ -172,8 +175,10 @@ impl Cutter {
                 return Ok(self.rest(true));
             }
             if let Some(last) = last {
-                let rest = self.buffer.split_off(last);
-                let mut bytes = std::mem::replace(&mut self.buffer, rest);
+                let mut next = std::mem::take(&mut self.spare);
+                next.clear();
+                next.extend_from_slice(&self.buffer[last..]);
+                let mut bytes = std::mem::replace(&mut self.buffer, next);
                 let offset = self.offset;
                 self.offset += last as u64;
                 self.seen -= last;

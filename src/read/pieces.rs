@@ -104,8 +104,8 @@ struct Board<'d> {
 }
 
 impl Board<'_> {
-    /// The next piece of any document, and which.
-    fn take(&self) -> Option<(usize, Cut)> {
+    /// The next piece of any document, and which. `spare`: memory for the piece after that.
+    fn take(&self, mut spare: Vec<u8>) -> Option<(usize, Cut)> {
         let mut state = lock(&self.state);
         loop {
             if state.cancelled || !state.failed.is_empty() {
@@ -129,7 +129,7 @@ impl Board<'_> {
                 Ok(reading) => reading.index,
                 Err(index) => *index,
             };
-            let cut = contained(|| self.cut(index, reading));
+            let cut = contained(|| self.cut(index, reading, std::mem::take(&mut spare)));
             state = lock(&self.state);
             state.busy -= 1;
             let found = match cut {
@@ -151,7 +151,12 @@ impl Board<'_> {
     }
 
     /// The next piece of a document; without the reading it has none left.
-    fn cut(&self, index: usize, reading: Result<Reading, usize>) -> Result<(Option<Reading>, Option<Cut>)> {
+    fn cut(
+        &self,
+        index: usize,
+        reading: Result<Reading, usize>,
+        spare: Vec<u8>,
+    ) -> Result<(Option<Reading>, Option<Cut>)> {
         let document = &self.documents[index];
         let mut reading = match reading {
             Ok(reading) => reading,
@@ -163,6 +168,7 @@ impl Board<'_> {
                 }
             },
         };
+        reading.cutter.spare = spare;
         match reading.cutter.next(document, self.limits, self.salvage)? {
             Some(cut) => {
                 self.bytes.fetch_add(cut.length as u64, Ordering::Relaxed);
@@ -209,7 +215,7 @@ pub(crate) fn read_all<W, R: Send>(
     (limits, salvage, threads): (&Limits, bool, usize),
     mut tell: impl FnMut(u64) -> bool,
     start: impl Fn() -> W + Sync,
-    work: impl Fn(&mut W, usize, Cut) -> Result<()> + Sync,
+    work: impl Fn(&mut W, usize, &mut Cut) -> Result<()> + Sync,
     finish: impl Fn(W) -> Result<R> + Sync,
 ) -> Result<Read<R>> {
     let board = Board {
@@ -224,11 +230,13 @@ pub(crate) fn read_all<W, R: Send>(
     let run = || {
         let done = contained(|| {
             let mut mine = start();
-            while let Some((index, cut)) = board.take() {
-                if let Err(error) = contained(|| work(&mut mine, index, cut)) {
+            let mut spare = Vec::new();
+            while let Some((index, mut cut)) = board.take(spare) {
+                if let Err(error) = contained(|| work(&mut mine, index, &mut cut)) {
                     board.fail(index, error);
                     return Ok(None);
                 }
+                spare = cut.bytes;
             }
             finish(mine).map(Some)
         });

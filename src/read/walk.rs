@@ -22,13 +22,13 @@ pub(crate) struct Met {
 pub(crate) fn walk(
     subject: &impl Subject,
     salvage: bool,
-    cut: Cut,
+    cut: &mut Cut,
     mut visit: impl FnMut(&[u8], &Event) -> Result<()>,
 ) -> Result<Met> {
     let path = &subject.stored().name;
-    let Cut { mut bytes, mut length, offset, comma, open_end } = cut;
+    let Cut { ref mut bytes, mut length, offset, comma, open_end } = *cut;
     if open_end {
-        length = without_comma(&mut bytes, length);
+        length = without_comma(bytes, length);
     }
     let valid = std::str::from_utf8(&bytes[..length]).map_err(|error| Bad::new(error.valid_up_to(), json::What::Utf8));
     if let (Err(bad), false) = (valid, salvage) {
@@ -38,12 +38,12 @@ pub(crate) fn walk(
     let mut met = Met::default();
     let whole = valid.is_ok();
     loop {
-        let event = match elements.next(&bytes) {
+        let event = match elements.next(bytes) {
             Ok(None) => return Ok(met),
             Ok(Some(event))
                 if whole || std::str::from_utf8(&bytes[event.start as usize..event.end as usize]).is_ok() =>
             {
-                visit(&bytes, &event)?;
+                visit(bytes, &event)?;
                 met.visited += 1;
                 continue;
             }
@@ -51,13 +51,13 @@ pub(crate) fn walk(
             Err(bad) => Ok(bad),
         };
         // Damage, or bytes that are not UTF-8.
-        let at = event.map_or_else(|start| start, |bad| elements.start_of(&bytes, bad));
+        let at = event.map_or_else(|start| start, |bad| elements.start_of(bytes, bad));
         let bad = event.unwrap_or_else(|start| Bad::new(start, json::What::Utf8));
         if !salvage {
             return Err(malformed(path, offset, bad));
         }
         subject.damaged(malformed(path, offset, bad).to_string());
-        let end = repair::end_of(&bytes, at, length);
+        let end = repair::end_of(bytes, at, length);
         match repair::mend(&bytes[at..end]) {
             Some(mut mended) => {
                 let size = mended.len();

@@ -90,9 +90,10 @@ pub fn convert(
     let Some(part) = plan.parts.first() else { return Err(Error::invalid("no document to convert")) };
     let mut encoder = Encoder::new(Sorter::new(SORT))?;
     if let Some(mut cutter) = Cutter::open(part)? {
-        while let Some(cut) = cutter.next(part, &options.limits, options.salvage)? {
+        while let Some(mut cut) = cutter.next(part, &options.limits, options.salvage)? {
             let done = cut.offset + cut.length as u64;
-            walk::walk(part, false, cut, |bytes, event| encoder.event(bytes, event))?;
+            walk::walk(part, false, &mut cut, |bytes, event| encoder.event(bytes, event))?;
+            cutter.spare = cut.bytes;
             if let Some(progress) = &mut progress
                 && !progress(&Progress { done: done.min(total), total, ..Progress::default() })
             {

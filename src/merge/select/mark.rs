@@ -118,10 +118,11 @@ pub(super) fn scan(
     mut visit: impl FnMut(Option<(&[u8], &Event)>) -> Result<()>,
 ) -> Result<()> {
     let Some(mut cutter) = Cutter::open(part)? else { return Ok(()) };
-    while let Some(cut) = cutter.next(part, &plan.options.limits, plan.options.salvage)? {
+    while let Some(mut cut) = cutter.next(part, &plan.options.limits, plan.options.salvage)? {
         watch.read(cut.length as u64)?;
         visit(None)?;
-        walk(part, plan.options.salvage, cut, |bytes, event| visit(Some((bytes, event))))?;
+        walk(part, plan.options.salvage, &mut cut, |bytes, event| visit(Some((bytes, event))))?;
+        cutter.spare = cut.bytes;
     }
     Ok(())
 }
