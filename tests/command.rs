@@ -312,6 +312,19 @@ fn cuts_change_nothing_of_what_stays() {
 }
 
 #[test]
+fn a_selection_that_leaves_nothing_says_so() {
+    let folder = scratch();
+    let nothing = tptrace(folder.path(), &["cut", "r0.json", "--name", "no such event", "-o", "none.json"]);
+    assert!(
+        nothing.status.success() && words(&nothing.stderr).contains("no event is left"),
+        "{}",
+        words(&nothing.stderr)
+    );
+    let some = tptrace(folder.path(), &["cut", "r0.json", "--min-duration", "1us", "-o", "some.json"]);
+    assert!(some.status.success() && !words(&some.stderr).contains("no event is left"), "{}", words(&some.stderr));
+}
+
+#[test]
 fn converting_goes_by_the_names() {
     let folder = scratch();
     let done = tptrace(folder.path(), &["convert", "r0.json", "-o", "a.pftrace"]);
@@ -326,10 +339,17 @@ fn converting_goes_by_the_names() {
     for (arguments, said) in [
         (["convert", "r0.json", "-o", "a.txt"], "says no format"),
         (["convert", "a.pftrace", "-o", "a.json"], "written, not read"),
+        (["cut", "a.pftrace", "-o", "a.json"], "written, not read"),
+        (["merge", "r0.json", "-o", "b.pftrace"], "tptrace convert"),
+        (["cut", "r0.json", "-o", "b.pftrace.gz"], "tptrace convert"),
         (["convert", "missing.json", "-o", "r1.json"], "missing.json"),
     ] {
         let failed = tptrace(folder.path(), &arguments);
         assert!(!failed.status.success() && words(&failed.stderr).contains(said), "{}", words(&failed.stderr));
+    }
+    for arguments in [&["summary", "a.pftrace"][..], &["check", "a.pftrace"]] {
+        let failed = tptrace(folder.path(), arguments);
+        assert!(!failed.status.success() && words(&failed.stderr).contains("written, not read"), "{arguments:?}");
     }
     assert_eq!(fs::read_to_string(folder.path().join("r1.json")).expect("as it was"), rank(1, 3));
 }

@@ -45,7 +45,8 @@ pub(super) fn run(arguments: Arguments) -> Result<u8, Error> {
     }
     let bar = terminal::Bar::new(arguments.quiet, "checking");
     let options = CheckOptions { threads: arguments.threads, ..CheckOptions::default() };
-    let report = check(terminal::inputs(arguments.files), &options, Some(&mut |done, total| bar.tell(done, total)));
+    let report = terminal::inputs(arguments.files)
+        .and_then(|inputs| check(inputs, &options, Some(&mut |done, total| bar.tell(done, total))));
     bar.clear();
     let report = match report {
         Ok(report) => report,

@@ -49,17 +49,12 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
         Some(To::Perfetto) => ConvertTo::Perfetto,
         None => format_of(&arguments.output)?,
     };
-    if matches!(format_of(&arguments.input), Ok(ConvertTo::Perfetto)) {
-        return Err(Error::invalid(format!(
-            "{}: Perfetto's format is written, not read; convert the JSON that it was made of",
-            arguments.input.display()
-        )));
-    }
+    let input = terminal::input(arguments.input)?;
     let write = WriteOptions { fsync: arguments.fsync, ..arguments.compress.options() };
     let mut out = io::stdout().lock();
     let stdout = arguments.output.as_os_str() == "-";
     let target = if stdout { Target::Writer(&mut out) } else { Target::File(&arguments.output) };
-    let report = convert(terminal::input(arguments.input), target, to, &write, None)?;
+    let report = convert(input, target, to, &write, None)?;
     if !arguments.quiet {
         tell(&report, to);
     }

@@ -45,7 +45,8 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
         write: WriteOptions { threads, ..compress.options() },
         ..MergeOptions::default()
     };
-    let input = terminal::input(file);
+    terminal::json_output(&output)?;
+    let input = terminal::input(file)?;
     let bar = terminal::Bar::new(quiet, "cutting");
     let mut progress = |told: &Progress| match told.total {
         0 => bar.tell(told.bytes, 0),

@@ -63,7 +63,8 @@ enum Align {
 
 pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     let count = arguments.inputs.len();
-    let inputs = terminal::inputs(arguments.inputs);
+    terminal::json_output(&arguments.output)?;
+    let inputs = terminal::inputs(arguments.inputs)?;
     let alignment = match (arguments.offset_ns, arguments.align) {
         (Some(offsets), _) => Alignment::Offsets(offsets),
         (None, Align::Auto) => Alignment::Auto,

@@ -73,6 +73,9 @@ pub(super) fn tell(report: &MergeReport) {
             reasons.iter().filter(|(count, _)| *count > 0).map(|(count, why)| format!("{count} {why}")).collect();
         eprintln!("tptrace: {} events left out: {}", cut.total(), said.join(", "));
     }
+    if cut.total() > 0 && report.kept() == 0 {
+        eprintln!("tptrace: warning: no event is left; `tptrace summary` says which ranks, names and times there are");
+    }
     if let Some(ns) = report.complete_from_ns {
         eprintln!("tptrace: all slices of at least {} us are there", ns as f64 / 1e3);
     }

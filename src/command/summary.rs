@@ -40,8 +40,9 @@ pub(super) fn run(arguments: Arguments) -> Result<u8, Error> {
     let Arguments { files, compare: old, top, json, salvage, threads, quiet } = arguments;
     let options = SummaryOptions { gaps: top, salvage, threads, ..SummaryOptions::default() };
     let sum = |files: Vec<PathBuf>| -> Result<Summary, Error> {
+        let inputs = terminal::inputs(files)?;
         let bar = terminal::Bar::new(quiet, "reading");
-        let summary = summarize(terminal::inputs(files), &options, Some(&mut |done, total| bar.tell(done, total)));
+        let summary = summarize(inputs, &options, Some(&mut |done, total| bar.tell(done, total)));
         bar.clear();
         summary
     };

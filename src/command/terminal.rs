@@ -8,16 +8,38 @@ use crate::merge::Input;
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// The files; `-` is standard input.
-pub(super) fn inputs(paths: Vec<PathBuf>) -> Vec<Input> {
+pub(super) fn inputs(paths: Vec<PathBuf>) -> Result<Vec<Input>, Error> {
     paths.into_iter().map(input).collect()
 }
 
 /// The file; `-` is standard input.
-pub(super) fn input(path: PathBuf) -> Input {
-    match path.as_os_str() == "-" {
+pub(super) fn input(path: PathBuf) -> Result<Input, Error> {
+    if is_perfetto(&path) {
+        return Err(Error::invalid(format!(
+            "{}: Perfetto's format is written, not read; take the JSON that it was made of",
+            path.display()
+        )));
+    }
+    Ok(match path.as_os_str() == "-" {
         true => Input::Reader { name: "<stdin>".to_owned(), reader: Box::new(io::stdin()) },
         false => Input::Path(path),
+    })
+}
+
+/// Refuses to write JSON by a name of Perfetto's format.
+pub(super) fn json_output(path: &Path) -> Result<(), Error> {
+    match is_perfetto(path) {
+        true => Err(Error::invalid(format!(
+            "{}: this writes JSON; end the name in .json or .json.gz, and make a .pftrace of it with `tptrace convert`",
+            path.display()
+        ))),
+        false => Ok(()),
     }
+}
+
+fn is_perfetto(path: &Path) -> bool {
+    let name = path.as_os_str().as_encoded_bytes();
+    name.ends_with(b".pftrace") || name.ends_with(b".pftrace.gz")
 }
 
 /// Whether to print in colours: on a terminal that can, unless NO_COLOR is set.
