@@ -130,6 +130,14 @@ def test_what_is_no_name():
     with tptrace.Trace() as trace:
         with pytest.raises(TypeError):
             trace.span(5)
+        with pytest.raises(TypeError, match=r'@span\("step"\)'):
+
+            @trace.span
+            def step():
+                pass
+
+        with pytest.raises(TypeError, match="value must be a number, not str"):
+            trace.counter("x", "7")
         with pytest.raises(ValueError):
             trace.record_flow("middle", "x", 1)
         json.dumps(trace.counts()._asdict())

@@ -43,6 +43,14 @@ def name_of(name: str, category: str = "") -> int:
     return number_of(name, category).value
 
 
+def record_counter(pointer: Any, name: str, value: float, category: str) -> None:
+    """A counter's value now, in the trace that the pointer is of."""
+    try:
+        c.fast.tp_record_counter(pointer, name_of(name, category), value)
+    except ctypes.ArgumentError:
+        raise TypeError(f"value must be a number, not {type(value).__name__}") from None
+
+
 def enable_category(category: str, on: bool = True) -> None:
     """Switches the spans of a category on or off, in all traces of the process. "" are those without one."""
     c.check(c.lib.tp_category_enable(_structs.text("category", category), 1 if on else 0))
@@ -120,6 +128,8 @@ class Span:
     __slots__ = ("_args", "_number", "_open", "_pointer")
 
     def __init__(self, name: str, *, category: str = "", **args: Any) -> None:
+        if callable(name):
+            raise TypeError(f'a span has a name: @span("{getattr(name, "__name__", "name")}")')
         number = _plain.get(name) if category == "" else _numbers.get((name, category))
         self._number = number_of(name, category) if number is None else number
         self._args = args
@@ -324,4 +334,4 @@ def instant(name: str, *, category: str = "") -> None:
 def counter(name: str, value: float, *, category: str = "") -> None:
     """The value of a counter now, in the current trace."""
     if _Current.trace is not None:
-        c.fast.tp_record_counter(_Current.trace._pointer, name_of(name, category), value)
+        record_counter(_Current.trace._pointer, name, value, category)

@@ -17,7 +17,7 @@ from . import _library as c
 from . import _gpu, _structs, _tuples
 from ._callbacks import Progress, Watched
 from ._errors import ClosedError
-from ._spans import Span, SpanOf, name_of
+from ._spans import Span, SpanOf, name_of, record_counter
 from ._structs import Value
 
 __all__ = ["Counts", "Progress", "Recovered", "Trace", "now_ns", "recover"]
@@ -144,7 +144,7 @@ class Trace:
 
     def record_counter(self, name: str, value: float, *, category: str = "") -> None:
         """The value of a counter now."""
-        c.fast.tp_record_counter(self._pointer, name_of(name, category), value)
+        record_counter(self._pointer, name, value, category)
 
     instant = record_instant
     counter = record_counter
