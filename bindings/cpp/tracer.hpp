@@ -72,11 +72,19 @@ private:
 class Error : public std::runtime_error {
 public:
     explicit Error(const Status &status)
-        : std::runtime_error(std::string(status.name()) + ": " + status.message()), code_(status.code()) {}
+        : std::runtime_error(words(status)), code_(status.code()) {}
     // A TP_STATUS_ number.
     tp_status code() const noexcept { return code_; }
 
 private:
+    // Where there is no library, nobody else could say so.
+    static std::string words(const Status &status) {
+        std::string said(status.name());
+        if (!status.message().empty()) return said + ": " + status.message();
+        if (status.code() != TP_STATUS_UNAVAILABLE) return said;
+        return said + ": no libtptrace that has this call was found, or the trace was closed (TPTRACE_LIBRARY names one)";
+    }
+
     tp_status code_;
 };
 #endif

@@ -99,6 +99,15 @@ static void errors() {
     } catch (const tp::Error &error) {
         CHECK(error.code() == TP_STATUS_INVALID_ARGUMENT);
     }
+    tp::Trace moved = std::move(trace);
+    try {
+        trace.write("nowhere.json");
+        CHECK(false); // it did not throw
+    } catch (const tp::Error &error) {
+        CHECK(error.code() == TP_STATUS_UNAVAILABLE);
+        CHECK(std::string(error.what()).size() > std::string("unavailable: ").size());
+    }
+    trace = std::move(moved);
     // What callbacks throw passes the library by.
     try {
         trace.write_to([](std::string_view) -> bool { throw std::logic_error("from the output"); });
