@@ -631,7 +631,7 @@ typedef struct tp_write_options {
     size_t size;
     // `TP_WRITE_` bits.
     uint32_t flags;
-    // A `TP_FORMAT_` number.
+    // A `TP_FORMAT_` number; the path does not choose it.
     int32_t format;
     // A `TP_COMPRESSION_` number.
     int32_t compression;

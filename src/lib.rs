@@ -13,6 +13,11 @@
 //! ```
 #![deny(unsafe_code)]
 
+/// The README's code in Rust, which the documentation tests compile.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}
+
 pub mod capi;
 pub mod check;
 #[cfg(feature = "cli")]

@@ -1,6 +1,6 @@
 """Async code in steps: requests that take turns on one thread, a generator that makes batches, and sampled stacks.
 
-    pip install tptrace
+    pip install "$TPTRACE/bindings/python"
     python async_steps.py [FOLDER]
 """
 

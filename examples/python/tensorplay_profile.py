@@ -1,6 +1,6 @@
 """TensorPlay, instrumented from Python: its ops, Python spans and sampled stacks in one trace, and its own exporter replaced.
 
-    pip install tptrace tensorplay
+    pip install "$TPTRACE/bindings/python" tensorplay
     python tensorplay_profile.py [FOLDER]
 """
 

@@ -399,7 +399,7 @@ pub struct tp_write_options {
     pub size: usize,
     /// `TP_WRITE_` bits.
     pub flags: u32,
-    /// A `TP_FORMAT_` number.
+    /// A `TP_FORMAT_` number; the path does not choose it.
     pub format: i32,
     /// A `TP_COMPRESSION_` number.
     pub compression: i32,
