@@ -45,6 +45,11 @@ step_tsan() {
     sanitized thread --test merge --test summary --test check -- --skip hostile &&
     sanitized thread --test gpu -- collection misbehaviour ops
 }
+# The recorder's buffers in all orders that threads may take turns in. Loom runs them one at a time: compiling is what takes time.
+step_loom() {
+  CARGO_PROFILE_DEV_OPT_LEVEL=0 RUSTFLAGS="--cfg loom" \
+    cargo test --locked --no-default-features --lib --target-dir target/loom record::models
+}
 # What reads documents has no unsafe code, and is fuzzed with its checks on.
 step_asan() {
   sanitized address --lib --test threads --test documents --test record --test soak --test pftrace &&
@@ -70,7 +75,7 @@ step_gpu() {
     "$scratch/venv/bin/python" tests/gpu/run.py
 }
 
-steps="fmt clippy dependencies rust docs tsan asan python mypy clients readme package bench gpu"
+steps="fmt clippy dependencies rust docs loom tsan asan python mypy clients readme package bench gpu"
 [ "${1:-}" = list ] && { echo "$steps"; exit; }
 mkdir -p "$scratch"
 # A wheel of before would hide what changed.

@@ -68,6 +68,81 @@ mod locks {
     }
 }
 
+/// What the threads of live recording share. In the runs of its models (`--cfg loom`) the types are loom's, which sees each
+/// use of them, tries the orders in which threads may take turns, and answers a load with every value that the memory
+/// model allows.
+#[cfg(not(loom))]
+pub(crate) mod shared {
+    pub(crate) use super::{Mutex, MutexGuard, lock};
+    pub(crate) use std::cell::UnsafeCell;
+    pub(crate) use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize};
+
+    /// A static; under loom one that begins anew with each order that is tried.
+    macro_rules! global {
+        (static $name:ident: $type:ty = $value:expr;) => {
+            static $name: $type = $value;
+        };
+    }
+    pub(crate) use global;
+}
+
+#[cfg(loom)]
+pub(crate) mod shared {
+    pub(crate) use loom::lazy_static;
+    pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize};
+    pub(crate) use loom::sync::{Mutex, MutexGuard};
+
+    use std::sync::PoisonError;
+
+    pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+        mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    macro_rules! global {
+        (static $name:ident: $type:ty = $value:expr;) => {
+            $crate::sync::shared::lazy_static! { static ref $name: $type = $value; }
+        };
+    }
+    pub(crate) use global;
+
+    /// Memory that has no type of loom's. It tells loom of each use, which fails if it does not come after all others
+    /// in the sense of the memory model.
+    #[derive(Debug)]
+    pub(crate) struct Watch(loom::cell::UnsafeCell<()>);
+
+    impl Watch {
+        pub(crate) fn new() -> Self {
+            Self(loom::cell::UnsafeCell::new(()))
+        }
+
+        pub(crate) fn read(&self) {
+            self.0.with(|_| ());
+        }
+
+        pub(crate) fn write(&self) {
+            self.0.with_mut(|_| ());
+        }
+    }
+
+    /// As the standard library's. Whoever asks for the pointer counts as one who writes.
+    #[derive(Debug)]
+    pub(crate) struct UnsafeCell<T> {
+        watch: Watch,
+        value: std::cell::UnsafeCell<T>,
+    }
+
+    impl<T> UnsafeCell<T> {
+        pub(crate) fn new(value: T) -> Self {
+            Self { watch: Watch::new(), value: std::cell::UnsafeCell::new(value) }
+        }
+
+        pub(crate) fn get(&self) -> *mut T {
+            self.watch.write();
+            self.value.get()
+        }
+    }
+}
+
 pub(crate) use locks::{Condvar, Mutex, MutexGuard, lock, try_lock, wait, wait_for};
 
 /// Waits no longer than until `deadline`.

@@ -128,9 +128,6 @@ impl Trace {
         if journal.is_some() {
             return Err(Error::invalid("the trace has a journal already"));
         }
-        if self.core.is_used() {
-            return Err(Error::invalid("something was recorded live already: start the journal before"));
-        }
         let started = Journal::start(path.as_ref(), self.clock, Arc::clone(&self.core), Arc::clone(&self.shared));
         *journal = Some(started?);
         Ok(())

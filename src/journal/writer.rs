@@ -94,7 +94,7 @@ extern "C" fn exiting() {
 }
 
 impl Journal {
-    /// Makes the file, which must not be there, and starts to write it.
+    /// Makes the file, which must not be there, and starts to write it. Nothing may be recorded yet.
     pub(crate) fn start(path: &Path, clock: ClockInfo, core: Arc<Core>, shared: Arc<Shared>) -> Result<Self> {
         let state = State {
             file: JournalFile::create(path)?,
@@ -105,7 +105,10 @@ impl Journal {
             on_disk: Instant::now(),
             waits_for_disk: true,
         };
-        core.set_journaled();
+        if !core.begin_journal() {
+            let _ = std::fs::remove_file(path);
+            return Err(Error::invalid("something was recorded live already: start the journal before"));
+        }
         let inner = Arc::new(Inner {
             clock,
             core,

@@ -1,16 +1,35 @@
 //! Memory for the records of one thread.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
+
+use crate::sync::shared::AtomicUsize;
 
 /// A record: kind and name, and a time or a value.
 pub(crate) type Record = [u64; 2];
 
 /// Bytes of a thread's first chunk: most threads of a program that has thousands record little.
+#[cfg(not(loom))]
 pub(super) const FIRST: usize = 4 << 10;
 /// Bytes of the others.
+#[cfg(not(loom))]
 pub(super) const LATER: usize = 64 << 10;
+/// What sizes are multiples of.
+#[cfg(not(loom))]
+pub(super) const UNIT: usize = FIRST;
+
+/// In the models two records are a chunk: orders are tried by the million, and a third one is another chunk.
+#[cfg(loom)]
+mod small {
+    pub(crate) const FIRST: usize = size_of::<super::Chunk>() + 2 * size_of::<super::Record>();
+    pub(crate) const LATER: usize = FIRST;
+    pub(crate) const UNIT: usize = size_of::<super::Record>();
+    /// Records that a chunk may have, where more have to fit.
+    pub(crate) const MOST: usize = 4;
+}
+#[cfg(loom)]
+pub(super) use small::{FIRST, LATER, MOST, UNIT};
 
 /// A span that is open.
 #[derive(Debug, Clone, Copy, Default)]
@@ -40,6 +59,9 @@ pub(super) struct Chunk {
     pub(super) order: u64,
     /// Readers that hold it: it may not be used anew.
     pub(super) readers: u32,
+    /// Who uses its records.
+    #[cfg(loom)]
+    watch: [crate::sync::shared::Watch; MOST],
 }
 
 impl Chunk {
@@ -50,6 +72,8 @@ impl Chunk {
         let start = unsafe {
             mmap_anonymous(std::ptr::null_mut(), size, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE)
         };
+        #[cfg(loom)]
+        super::models::mapped(i64::from(start.is_ok()));
         start.ok().map(<*mut _>::cast)
     }
 
@@ -67,6 +91,8 @@ impl Chunk {
             next: std::ptr::null_mut(),
             order,
             readers: 0,
+            #[cfg(loom)]
+            watch: std::array::from_fn(|_| crate::sync::shared::Watch::new()),
         };
         // SAFETY: vouched for by the caller.
         unsafe {
@@ -80,8 +106,24 @@ impl Chunk {
     /// # Safety
     /// Made by `map` and `begin`, and nobody uses it any more.
     pub(super) unsafe fn unmap(this: *mut Chunk) {
+        #[cfg(loom)]
+        // SAFETY: as above.
+        unsafe {
+            Self::watch_writes(this, 0, MOST);
+            super::models::mapped(-1);
+        }
         // SAFETY: as above. It fails for no such mapping.
         let _ = unsafe { munmap(this.cast(), (*this).size) };
+    }
+
+    /// Tells loom that records are written from here on, or that their memory is used for something else.
+    ///
+    /// # Safety
+    /// It has begun.
+    #[cfg(loom)]
+    pub(super) unsafe fn watch_writes(this: *mut Chunk, from: usize, count: usize) {
+        // SAFETY: vouched for by the caller.
+        unsafe { (&(*this).watch)[from..from + count].iter().for_each(|watch| watch.write()) };
     }
 
     /// Where its records start and end.
@@ -128,6 +170,8 @@ impl Chunk {
         // SAFETY: published records do not change any more.
         unsafe {
             let (start, _) = Self::room(this);
+            #[cfg(loom)]
+            (&(*this).watch)[from..to].iter().for_each(|watch| watch.read());
             std::slice::from_raw_parts(start.add(from), to - from)
         }
     }

@@ -2,16 +2,16 @@
 
 use std::collections::HashMap;
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{self, Ordering};
 use std::sync::{Arc, Weak};
 
-use super::chunk::{Chunk, FIRST, LATER, Open, Record};
+use super::chunk::{Chunk, FIRST, LATER, Open, Record, UNIT};
 use super::clock::{self, Anchors, Converter};
 use super::lane::Lane;
 use super::local;
 use super::replay::Replay;
 use crate::model::counts::RecordCounts;
-use crate::sync::{Mutex, MutexGuard, lock};
+use crate::sync::shared::{AtomicBool, AtomicU64, Mutex, MutexGuard, lock};
 
 /// What happens when the memory for records is used up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -43,12 +43,13 @@ pub(crate) struct Core {
     /// No other trace of this process has it, ever.
     pub(crate) id: u64,
     limits: Limits,
-    collecting: Arc<AtomicBool>,
+    collecting: Arc<atomic::AtomicBool>,
     itself: Weak<Core>,
     /// Calls that interrupted others.
     interrupting: AtomicU64,
+    /// Set under the registry's lock, which orders it. A lane that is made at the same time gets no chunk any more.
     closed: AtomicBool,
-    /// What is recorded stays until the trace goes, since a journal tells of it.
+    /// What is recorded stays until the trace goes, since a journal tells of it. Does not change while a document is read.
     journaled: AtomicBool,
     pub(super) registry: Mutex<Registry>,
     /// One reader at a time, and how far it has come with each lane, by the lane's address.
@@ -101,8 +102,8 @@ impl Seen {
 
 impl Core {
     /// `collecting`: whether GPU work is collected into the trace.
-    pub(crate) fn new(limits: Limits, collecting: Arc<AtomicBool>) -> Arc<Self> {
-        static NEXT: AtomicU64 = AtomicU64::new(1);
+    pub(crate) fn new(limits: Limits, collecting: Arc<atomic::AtomicBool>) -> Arc<Self> {
+        static NEXT: atomic::AtomicU64 = atomic::AtomicU64::new(1);
         clock::prepare();
         local::prepare();
         Arc::new_cyclic(|itself| Self {
@@ -139,18 +140,20 @@ impl Core {
         self.limits.full == Full::KeepRecent
     }
 
-    /// Records stay when they are read.
-    pub(super) fn keeps_records(&self) -> bool {
-        self.keeps_recent() || self.journaled.load(Ordering::Acquire)
-    }
-
     pub(crate) fn limits(&self) -> Limits {
         self.limits
     }
 
-    /// From here on a journal tells of what is recorded.
-    pub(crate) fn set_journaled(&self) {
-        self.journaled.store(true, Ordering::Release);
+    /// From here on a journal tells of what is recorded. False: something was recorded already, and may be gone by now.
+    pub(crate) fn begin_journal(&self) -> bool {
+        // No document is read meanwhile, which would give memory back that the journal looks at.
+        let _reading = lock(&self.reading);
+        let registry = lock(&self.registry);
+        let unused = !self.used(&registry);
+        if unused {
+            self.journaled.store(true, Ordering::Relaxed);
+        }
+        unused
     }
 
     #[cold]
@@ -174,7 +177,10 @@ impl Core {
 
     /// Something was recorded, or could not be.
     pub(crate) fn is_used(&self) -> bool {
-        let registry = lock(&self.registry);
+        self.used(&lock(&self.registry))
+    }
+
+    fn used(&self, registry: &Registry) -> bool {
         registry.order > 0 || self.interrupting.load(Ordering::Relaxed) > 0 || !registry.lanes.is_null()
     }
 
@@ -185,7 +191,7 @@ impl Core {
 
     /// Makes a lane for this thread; NULL if that cannot be.
     pub(super) fn add_lane(&self) -> *mut Lane {
-        let Some(core) = self.itself.upgrade().filter(|_| !self.closed.load(Ordering::Acquire)) else {
+        let Some(core) = self.itself.upgrade().filter(|_| !self.closed.load(Ordering::Relaxed)) else {
             return null_mut();
         };
         let thread = rustix::thread::gettid().as_raw_nonzero().get() as u64;
@@ -207,7 +213,7 @@ impl Core {
     #[inline(never)]
     pub(super) fn grow(&self, lane: &Lane, records: usize) -> bool {
         let mut registry = lock(&self.registry);
-        if self.closed.load(Ordering::Acquire) {
+        if self.closed.load(Ordering::Relaxed) {
             return false;
         }
         let open = lane.open_spans();
@@ -217,7 +223,7 @@ impl Core {
         let limit = chunk_limit(self.limits, registry.stored);
         // Of little memory small pieces: the oldest that goes shall be no large part of it.
         let usual = if guarded.last.is_null() { FIRST } else { (limit / 8 / FIRST * FIRST).clamp(FIRST, LATER) };
-        let size = usual.max(needed.next_multiple_of(FIRST));
+        let size = usual.max(needed.next_multiple_of(UNIT));
         let mut chunk: *mut Chunk = null_mut();
         while registry.bytes + size > limit {
             let oldest = if self.keeps_recent() { registry.take_oldest() } else { null_mut() };
@@ -229,6 +235,8 @@ impl Core {
             unsafe {
                 registry.bytes -= (*oldest).size;
                 if (*oldest).size == size && chunk.is_null() {
+                    #[cfg(loom)]
+                    Chunk::watch_writes(oldest, 0, super::chunk::MOST);
                     chunk = oldest;
                 } else {
                     Chunk::unmap(oldest);
@@ -300,6 +308,8 @@ impl Core {
                 chunk = next;
             }
             std::ptr::drop_in_place(lane);
+            #[cfg(loom)]
+            super::models::mapped(-1);
             let _ = rustix::mm::munmap(lane.cast(), lane_bytes());
         }
     }
@@ -308,7 +318,7 @@ impl Core {
     pub(crate) fn close(&self) {
         let _reading = lock(&self.reading);
         let mut registry = lock(&self.registry);
-        self.closed.store(true, Ordering::Release);
+        self.closed.store(true, Ordering::Relaxed);
         let mut gone = Vec::new();
         let mut at = std::mem::replace(&mut registry.lanes, null_mut());
         while !at.is_null() {
@@ -350,10 +360,15 @@ pub(super) struct Reading<'c> {
 }
 
 impl Reading<'_> {
+    /// Records stay when they are read.
+    pub(super) fn keeps(&self) -> bool {
+        self.core.keeps_recent() || self.core.journaled.load(Ordering::Relaxed)
+    }
+
     /// Hands out a lane at a time: all that is new, which is then gone, or with [`Full::KeepRecent`] all that there is,
     /// which stays. `read` answers the bytes that it stored. Answers how far the times may be off.
     pub(super) fn each(&mut self, mut read: impl FnMut(&Seen, &mut Converter, &mut Replay) -> usize) -> u64 {
-        let keep = self.core.keeps_records();
+        let keep = self.keeps();
         let mut seen = Vec::new();
         let mut converter = {
             let mut registry = lock(&self.core.registry);

@@ -8,7 +8,7 @@ use super::core::Core;
 use super::lane::Lane;
 use super::names;
 use crate::model::clock::monotonic_ns;
-use crate::sync::lock;
+use crate::sync::shared::lock;
 
 /// A journal says this often that its process lives.
 const ALIVE_NS: i64 = 1_000_000_000;
@@ -147,8 +147,7 @@ fn see(lane: &Lane, cursor: &Cursor) -> Seen {
     // SAFETY: under the lock.
     let guarded = unsafe { &mut *lane.guarded.get() };
     guarded.readers += 1;
-    let known = cursor.lanes.get(&lane.number).copied();
-    let (order, records) = known.unwrap_or_default();
+    let (order, records) = cursor.lanes.get(&lane.number).copied().unwrap_or_default();
     let mut chunks = Vec::new();
     let mut at = guarded.first;
     let mut found = false;
@@ -168,7 +167,8 @@ fn see(lane: &Lane, cursor: &Cursor) -> Seen {
     }
     let name = guarded.name.split(|&byte| byte == 0 || byte == b'\n').next().unwrap_or_default();
     let name = String::from_utf8_lossy(name).into_owned();
-    let gap = known.is_some() && !found;
+    // A lane of which nothing was told, since it had no chunk, lacks none.
+    let gap = order > 0 && !found;
     Seen { lane: std::ptr::from_ref(lane).cast_mut(), number: lane.number, thread: lane.thread, name, gap, chunks }
 }
 

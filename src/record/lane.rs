@@ -1,9 +1,9 @@
 //! What one thread has recorded into one trace, and how it goes on.
 
-use std::cell::{Cell, UnsafeCell};
+use std::cell::Cell;
 use std::ptr::null_mut;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use super::Outcome;
 use super::chunk::{Chunk, Open, Record};
@@ -12,12 +12,13 @@ use super::core::Core;
 use super::kind;
 use super::names::Name;
 use crate::gpu;
+use crate::sync::shared::{AtomicU64, UnsafeCell};
 
 /// Ids of ops: no caller's, not those of NVTX ranges, and exact in JavaScript.
-static OP_IDS: AtomicU64 = AtomicU64::new(1 << 51);
+static OP_IDS: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1 << 51);
 
 /// Spans open within one another on a thread; deeper ones are dropped.
-pub(super) const DEEPEST: usize = 512;
+pub(super) const DEEPEST: usize = if cfg!(loom) { 4 } else { 512 };
 
 /// The thread's side and the trace's side of one buffer.
 #[derive(Debug)]
@@ -126,6 +127,8 @@ impl Lane {
         let at = self.at.get();
         // SAFETY: the caller has looked for room between `at` and `end`, which are the thread's own.
         unsafe {
+            #[cfg(loom)]
+            Chunk::watch_writes(self.chunk.get(), at.offset_from_unsigned(self.start.get()), records.len());
             at.copy_from_nonoverlapping(records.as_ptr(), records.len());
             let after = at.add(records.len());
             self.at.set(after);

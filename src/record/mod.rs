@@ -12,6 +12,8 @@ mod core;
 mod journal;
 mod lane;
 mod local;
+#[cfg(loom)]
+mod models;
 mod names;
 mod quiet;
 mod replay;

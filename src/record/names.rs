@@ -1,14 +1,14 @@
 //! Names of spans, for the whole process: interned once, a number on the hot path.
 
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::Ordering;
 
 use hashbrown::HashMap;
 
 use crate::error::{Error, Result};
-use crate::sync::{Mutex, lock};
+use crate::sync::shared::{AtomicU8, Mutex, global, lock};
 
 /// Categories of a process; index 0 is the one without a name.
-const CATEGORIES: usize = 256;
+const CATEGORIES: usize = if cfg!(loom) { 4 } else { 256 };
 /// Names of a process, and their bytes: a program that makes up names without end gets the last one for all more.
 const MAX_NAMES: usize = 1 << 20;
 const MAX_BYTES: usize = 64 << 20;
@@ -17,9 +17,12 @@ const MAX_BYTES: usize = 64 << 20;
 const OPS: &str = "cpu_op";
 
 /// Whether spans of a category are recorded, by its number.
+#[cfg(not(loom))]
 static ON: [AtomicU8; CATEGORIES] = [const { AtomicU8::new(1) }; CATEGORIES];
+#[cfg(loom)]
+global! { static ON: [AtomicU8; CATEGORIES] = std::array::from_fn(|_| AtomicU8::new(1)); }
 
-static NAMES: Mutex<Option<Names>> = Mutex::new(None);
+global! { static NAMES: Mutex<Option<Names>> = Mutex::new(None); }
 
 /// A name with its category. Valid in every trace of the process, for as long as it runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

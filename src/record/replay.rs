@@ -82,9 +82,9 @@ impl Core {
     /// answers what is there now. `offset_ns`: the trace's time less CLOCK_MONOTONIC's.
     pub(crate) fn snapshot(&self, shared: &Shared, offset_ns: i64, now_ns: i64) -> Snapshot {
         let mut recorded = Recorded::default();
-        let keep = self.keeps_records();
         let mut names = Names::default();
         let mut reading = self.read();
+        let keep = reading.keeps();
         let uncertainty_ns = reading.each(|seen, converter, replay| {
             // The trace's lock for one lane at a time: others may add meanwhile.
             let mut store = shared.lock();
