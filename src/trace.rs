@@ -50,7 +50,15 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
+    /// For whoever may change it.
     pub(crate) fn lock(&self) -> MutexGuard<'_, Store> {
+        let mut store = self.look();
+        store.revision = store.revision.wrapping_add(1);
+        store
+    }
+
+    /// For whoever only reads.
+    pub(crate) fn look(&self) -> MutexGuard<'_, Store> {
         crate::sync::lock(&self.store)
     }
 }

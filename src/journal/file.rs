@@ -1,35 +1,51 @@
 //! The file of a journal.
 
-use std::fs::{File, OpenOptions};
+use std::ffi::OsString;
+use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Seek, SeekFrom, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tempfile::NamedTempFile;
-
 use super::block::{MAGIC, Sink};
 use crate::error::{Error, Result};
+use crate::output::Pending;
+
+/// Its owner alone may read it.
+const MODE: u32 = 0o600;
 
 /// A file that grows by whole groups of blocks.
 #[derive(Debug)]
 pub(super) struct JournalFile {
+    /// From the root: the process may change its folder.
     path: PathBuf,
     file: Arc<File>,
     bytes: u64,
-    /// It has a name that goes with it.
-    temporary: Option<tempfile::TempPath>,
+    /// It is yet to take the place of another.
+    pending: Option<Pending>,
 }
 
 impl JournalFile {
     /// A new file at a path where there is none, readable by its owner alone. `%p` in the path stands for the number of
     /// the process.
     pub(super) fn create(path: &Path) -> Result<Self> {
-        let path = with_pid(path);
+        let path = std::path::absolute(with_pid(path)).map_err(Error::io("create", path))?;
+        Self::at(path)
+    }
+
+    fn at(path: PathBuf) -> Result<Self> {
         // No other file is opened, nor what a link points to.
-        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
+        let file = OpenOptions::new().write(true).create_new(true).mode(MODE).open(&path);
         match file {
-            Ok(file) => Self::begin(path, file, None),
+            Ok(file) => {
+                let this = Self::begin(path, file, None);
+                // Nothing but its first line is lost.
+                this.map_err(|(this, error)| {
+                    this.remove();
+                    error
+                })
+            }
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(Error::invalid(format!(
                 "{}: is there already. If it is the journal of a run that ended early, recover it with \
                  `tptrace recover`; then remove it, or choose another path",
@@ -39,28 +55,28 @@ impl JournalFile {
         }
     }
 
-    /// One that is to replace the file at `path`.
-    pub(super) fn beside(path: &Path) -> Result<Self> {
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let named = tempfile::Builder::new().prefix(".tptrace-journal-").tempfile_in(folder);
-        let (file, temporary) = named.map(NamedTempFile::into_parts).map_err(|source| Error::Io {
-            action: "create a file beside",
-            path: path.to_owned(),
-            source,
-        })?;
-        Self::begin(path.to_owned(), file, Some(temporary))
+    /// One that is to replace this one; or to have its name, if this one was moved.
+    pub(super) fn beside(&self) -> Result<Self> {
+        if !self.is_named()? {
+            return Self::at(self.path.clone());
+        }
+        let mut pending = Pending::replacing(&self.path, MODE)?;
+        let file = pending.file().try_clone().map_err(Error::io("create a file beside", &self.path))?;
+        Self::begin(self.path.clone(), file, Some(pending)).map_err(|(_, error)| error)
     }
 
-    fn begin(path: PathBuf, mut file: File, temporary: Option<tempfile::TempPath>) -> Result<Self> {
-        match file.write_all(MAGIC) {
-            Ok(()) => Ok(Self { path, file: Arc::new(file), bytes: MAGIC.len() as u64, temporary }),
-            Err(source) => {
-                if temporary.is_none() {
-                    let _ = std::fs::remove_file(&path);
-                }
-                Err(Error::Io { action: "write", path, source })
-            }
+    fn begin(path: PathBuf, file: File, pending: Option<Pending>) -> Result<Self, (Self, Error)> {
+        let mut this = Self { path, file: Arc::new(file), bytes: 0, pending };
+        match this.first_line() {
+            Ok(()) => Ok(this),
+            Err(error) => Err((this, error)),
         }
+    }
+
+    fn first_line(&mut self) -> Result<()> {
+        (&*self.file).write_all(MAGIC).map_err(Error::io("write", &self.path))?;
+        self.bytes = MAGIC.len() as u64;
+        Ok(())
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -73,6 +89,43 @@ impl JournalFile {
 
     pub(super) fn handle(&self) -> Arc<File> {
         Arc::clone(&self.file)
+    }
+
+    /// Whether the path still names this file.
+    fn is_named(&self) -> Result<bool> {
+        let failed = |source| Error::Io { action: "look at", path: self.path.clone(), source };
+        let own = self.file.metadata().map_err(failed)?;
+        match std::fs::symlink_metadata(&self.path) {
+            Ok(found) if same(&found, &own) => Ok(true),
+            Ok(_) => Err(Error::invalid(format!(
+                "{}: another file took the place of the journal; remove it, and the journal is begun anew",
+                self.path.display()
+            ))),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(failed(error)),
+        }
+    }
+
+    /// Whether what was written is still there, wherever the file was moved: not if it was removed or made shorter.
+    pub(super) fn is_whole(&self) -> Result<bool> {
+        let own = self.file.metadata().map_err(Error::io("look at", &self.path))?;
+        Ok(own.nlink() > 0 && own.len() >= self.bytes.max(MAGIC.len() as u64))
+    }
+
+    /// Begins it anew, with nothing in it: under its name, if it has lost that.
+    ///
+    /// # Errors
+    /// Another file has its name, or the system refuses.
+    pub(super) fn begin_anew(&mut self) -> Result<()> {
+        if !self.is_named()? {
+            *self = Self::at(self.path.clone())?;
+            return Ok(());
+        }
+        self.bytes = 0;
+        let mut file = &*self.file;
+        let emptied = file.set_len(0).and_then(|()| file.seek(SeekFrom::Start(0)));
+        emptied.map_err(Error::io("write", &self.path))?;
+        self.first_line()
     }
 
     /// Adds what `fill` adds, or nothing.
@@ -104,23 +157,47 @@ impl JournalFile {
     }
 
     /// Takes the place of an older one, on the disk too.
-    pub(super) fn replace(mut self, older: &mut Self) -> io::Result<()> {
-        self.file.sync_data()?;
-        if let Some(temporary) = self.temporary.take() {
-            temporary.persist(&self.path).map_err(|error| error.error)?;
+    pub(super) fn replace(mut self, older: &mut Self) -> Result<()> {
+        self.sync()?;
+        if let Some(pending) = self.pending.take() {
+            pending.commit(false)?;
         }
         *older = self;
         Ok(())
     }
 
+    /// One that is to replace another does not.
+    pub(super) fn give_up(self) {
+        if self.pending.is_none() {
+            self.remove();
+        }
+    }
+
+    /// Removes the file, and no other that has its name by now.
     pub(super) fn remove(&self) {
-        let _ = std::fs::remove_file(&self.path);
+        if self.is_named().is_ok_and(|named| named) {
+            let _ = std::fs::remove_file(&self.path);
+        }
     }
 }
 
+fn same(left: &Metadata, right: &Metadata) -> bool {
+    (left.dev(), left.ino()) == (right.dev(), right.ino())
+}
+
+/// A path need not be UTF-8.
 fn with_pid(path: &Path) -> PathBuf {
-    match path.to_str() {
-        Some(text) if text.contains("%p") => PathBuf::from(text.replace("%p", &std::process::id().to_string())),
-        _ => path.to_owned(),
+    let pid = std::process::id().to_string();
+    let mut rest = path.as_os_str().as_bytes();
+    let mut out = Vec::with_capacity(rest.len() + pid.len());
+    while let Some((&first, more)) = rest.split_first() {
+        if let Some(after) = rest.strip_prefix(b"%p") {
+            out.extend_from_slice(pid.as_bytes());
+            rest = after;
+        } else {
+            out.push(first);
+            rest = more;
+        }
     }
+    OsString::from_vec(out).into()
 }

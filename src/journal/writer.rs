@@ -12,7 +12,8 @@ use super::facts::{Facts, Place};
 use super::file::JournalFile;
 use crate::error::{Error, Result};
 use crate::export::ClockInfo;
-use crate::record::{Core, Cursor, at_exit, spawn_quiet};
+use crate::model::snapshot::Snapshot;
+use crate::record::{Core, Cursor, RecordCounts, at_exit, spawn_quiet};
 use crate::sync::{Condvar, Mutex, lock, try_lock, wait_for};
 use crate::trace::Shared;
 
@@ -20,6 +21,8 @@ use crate::trace::Shared;
 const EVERY: Duration = Duration::from_millis(200);
 /// And on the disk, so that it survives a power cut too.
 const DISK_EVERY: Duration = Duration::from_secs(1);
+/// It is looked at this often also when nothing happens.
+const ALIVE_EVERY: Duration = Duration::from_secs(1);
 
 /// How a journal stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -77,6 +80,12 @@ struct Progress {
     cursor: Cursor,
     told: Told,
     facts: String,
+    /// What says that there is nothing new: how often the store was opened to others, what was counted and recorded.
+    revision: u64,
+    counts: RecordCounts,
+    recorded: u64,
+    /// When it was last brought up to date.
+    at: Option<Instant>,
 }
 
 /// All journals of the process, for its end.
@@ -128,7 +137,7 @@ impl Journal {
         let thread = match thread {
             Ok(thread) => Some(thread),
             Err(error) => {
-                let _ = std::fs::remove_file(path);
+                lock(&inner.state).file.remove();
                 return Err(error);
             }
         };
@@ -194,7 +203,9 @@ impl Inner {
             drop(stop);
             let mut state = lock(&self.state);
             // A failure is remembered there, and tried again.
-            let _ = self.flush(&mut state);
+            if self.has_news(&state.progress) {
+                let _ = self.flush(&mut state);
+            }
             let due = state.waits_for_disk && state.on_disk.elapsed() >= DISK_EVERY;
             if due {
                 state.waits_for_disk = false;
@@ -213,7 +224,7 @@ impl Inner {
             return Ok(());
         }
         let before = state.file.bytes();
-        let written = self.tell(&state.progress, &mut state.file);
+        let written = Self::mend(state).and_then(|()| self.tell(&state.progress, &mut state.file));
         match written {
             Ok(progress) => {
                 state.progress = progress;
@@ -230,22 +241,46 @@ impl Inner {
         }
     }
 
+    /// A file that somebody removed or made shorter is begun anew: all that it told is still in memory.
+    fn mend(state: &mut State) -> Result<()> {
+        if !state.file.is_whole()? {
+            state.file.begin_anew()?;
+            state.progress = Progress::default();
+        }
+        Ok(())
+    }
+
+    /// Whether it is worth while to look for what is new. Now and then it is anyway: spans that are open go on.
+    fn has_news(&self, from: &Progress) -> bool {
+        from.at.is_none_or(|at| at.elapsed() >= ALIVE_EVERY)
+            || self.shared.look().revision != from.revision
+            || self.core.progress() != from.recorded
+            || self.core.counts() != from.counts
+    }
+
+    /// What is in the store, if anybody can have changed it since `from` or something else was counted.
+    fn changed(&self, from: &Progress, next: &mut Progress) -> Option<Snapshot> {
+        next.counts = self.core.counts();
+        let store = self.shared.look();
+        next.revision = store.revision;
+        let changed = from.at.is_none() || (next.revision, next.counts) != (from.revision, from.counts);
+        changed.then(|| store.snapshot_of(store.rank_world.unwrap_or(self.place.rank_world)))
+    }
+
     /// Writes what is new since `from`; nothing if that fails.
     fn tell(&self, from: &Progress, file: &mut JournalFile) -> Result<Progress> {
         file.append(|sink| {
-            let mut next = from.clone();
-            let snapshot = {
-                let store = self.shared.lock();
-                store.snapshot_of(store.rank_world.unwrap_or(self.place.rank_world))
-            };
-            let facts = Facts::of(self.clock, &self.place, &snapshot, &self.core.counts());
-            let facts = serde_json::to_string(&facts).unwrap_or_default();
-            if facts != from.facts {
-                sink.block(Kind::Facts, |out| out.extend_from_slice(facts.as_bytes()));
-                next.facts = facts;
+            let mut next = Progress { at: Some(Instant::now()), recorded: self.core.progress(), ..from.clone() };
+            if let Some(snapshot) = self.changed(from, &mut next) {
+                let facts = Facts::of(self.clock, &self.place, &snapshot, &next.counts);
+                let facts = serde_json::to_string(&facts).unwrap_or_default();
+                if facts != from.facts {
+                    sink.block(Kind::Facts, |out| out.extend_from_slice(facts.as_bytes()));
+                    next.facts = facts;
+                }
+                from.told.tell(&snapshot, sink);
+                next.told = Told::of(&snapshot);
             }
-            from.told.tell(&snapshot, sink);
-            next.told = Told::of(&snapshot);
             next.cursor = self.core.tell(&from.cursor, sink);
             next
         })
@@ -259,11 +294,44 @@ impl Inner {
             return;
         }
         // If it cannot be, the old one goes on.
-        let Ok(mut new) = JournalFile::beside(state.file.path()) else { return };
-        let Ok(progress) = self.tell(&Progress::default(), &mut new) else { return };
+        let Ok(mut new) = state.file.beside() else { return };
+        let Ok(progress) = self.tell(&Progress::default(), &mut new) else { return new.give_up() };
         state.anew = new.bytes();
         if new.replace(&mut state.file).is_ok() {
             state.progress = progress;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::clock::{ClockAnchor, ClockDomain};
+    use crate::{Instant as Event, Trace};
+
+    #[test]
+    fn what_did_not_change_is_not_copied() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let trace = Trace::default();
+        let (core, shared) = (Arc::clone(trace.core()), Arc::clone(trace.shared()));
+        let clock = ClockInfo { base_ns: 0, domain: ClockDomain::Monotonic, anchor: ClockAnchor::now() };
+        let journal = Journal::start(&folder.path().join("journal"), clock, core, shared).expect("started");
+        let inner = &journal.inner;
+        let mut state = lock(&inner.state);
+        let mut flushed = || {
+            inner.flush(&mut state).expect("written");
+            let progress = state.progress.clone();
+            assert!(inner.changed(&progress, &mut Progress::default()).is_none() && !inner.has_news(&progress));
+            (progress, state.file.bytes())
+        };
+        let (before, bytes) = flushed();
+        assert_eq!(flushed().1, bytes);
+        // Whatever a caller changes shows, events or not.
+        trace.set_thread_name(7, "seven");
+        assert!(inner.changed(&before, &mut Progress::default()).is_some() && inner.has_news(&before));
+        let (before, bytes) = { let after = flushed(); assert!(after.1 > bytes); after };
+        trace.add_instant(&Event::default()).expect("added");
+        assert!(inner.changed(&before, &mut Progress::default()).is_some() && inner.has_news(&before));
+        assert!(flushed().1 > bytes);
     }
 }

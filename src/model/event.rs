@@ -17,15 +17,16 @@ impl<'a> From<&'a [u8]> for Text<'a> {
 }
 
 /// What kind of op a slice stands for; it chooses the category (`cat`).
+// The numbers stand in journals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OpKind {
     /// A dispatched operation: `cpu_op`.
     #[default]
-    Op,
+    Op = 0,
     /// A range that the user named: `user_annotation`.
-    UserAnnotation,
+    UserAnnotation = 1,
     /// A node of the backward graph: `backward` (plain format), `user_annotation` (torch format).
-    Backward,
+    Backward = 2,
 }
 
 /// The element types of an op's inputs.
@@ -132,23 +133,24 @@ pub struct Op<'a> {
 }
 
 /// What a GPU activity is; it chooses the category and the lane.
+// The numbers stand in journals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum GpuKind {
     /// A kernel on a stream.
     #[default]
-    Kernel,
+    Kernel = 0,
     /// A copy on a stream.
-    Memcpy,
+    Memcpy = 1,
     /// A fill on a stream.
-    Memset,
+    Memset = 2,
     /// A CUDA runtime call, on the lane of its OS thread.
-    Runtime,
+    Runtime = 3,
     /// A CUDA driver call, on the lane of its OS thread.
-    Driver,
+    Driver = 4,
     /// Time that the collecting itself took, on a lane for that.
-    Overhead,
+    Overhead = 5,
     /// The CPU waiting for a stream, an event or a context, or a stream for an event, on a lane beside the stream's.
-    Sync,
+    Sync = 6,
 }
 
 impl GpuKind {
@@ -308,15 +310,16 @@ pub struct Counter<'a> {
 }
 
 /// How far the line of an instant reaches.
+// The numbers stand in journals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum InstantScope {
     /// One thread.
     #[default]
-    Thread,
+    Thread = 0,
     /// The whole process.
-    Process,
+    Process = 1,
     /// The whole trace.
-    Global,
+    Global = 2,
 }
 
 /// Something that happened and took no time.

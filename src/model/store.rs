@@ -71,6 +71,8 @@ pub(crate) struct Store {
     pub(crate) gpu_info: Option<Arc<GpuInfo>>,
     /// What collecting GPU work came to, if it was done.
     pub(crate) gpu_report: Option<GpuReport>,
+    /// How often it was opened to somebody who may have changed it.
+    pub(crate) revision: u64,
     recent_inputs: RecentInputs,
     bytes_scratch: Vec<u8>,
     ids_scratch: Vec<Id>,
@@ -108,6 +110,7 @@ impl Store {
             metadata: Vec::new(),
             gpu_info: None,
             gpu_report: None,
+            revision: 0,
             recent_inputs: RecentInputs::default(),
             bytes_scratch: Vec::new(),
             ids_scratch: Vec::new(),

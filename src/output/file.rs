@@ -17,7 +17,7 @@ const LINKS: u32 = 40;
 
 /// A file being written. Dropped before [`Pending::commit`], it leaves nothing behind.
 #[derive(Debug)]
-pub(super) struct Pending {
+pub(crate) struct Pending {
     file: File,
     target: PathBuf,
     kind: Kind,
@@ -65,7 +65,16 @@ impl Pending {
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(Error::io("write", given)(error)),
         };
-        let target = follow(path)?;
+        Self::beside(follow(path)?, given, mode)
+    }
+
+    /// Prepares to put a file of this mode at this very path: a link that is there is replaced, and not followed.
+    pub(crate) fn replacing(path: &Path, mode: u32) -> Result<Self> {
+        Self::beside(path.to_owned(), path, Some(mode))
+    }
+
+    /// `mode`: that of the file, if it is not the usual one.
+    fn beside(target: PathBuf, given: &Path, mode: Option<u32>) -> Result<Self> {
         let folder = match target.parent() {
             Some(folder) if !folder.as_os_str().is_empty() => folder.to_path_buf(),
             _ => PathBuf::from("."),
@@ -75,10 +84,12 @@ impl Pending {
             let error = refused(number.raw_os_error(), &format!("the folder {} does not exist", folder.display()));
             return Err(Error::io("create", given)(error));
         }
-        let (file, kind) = match nameless(&folder) {
+        // From its first moment nobody can open it whom the mode keeps out.
+        let first = mode.map_or(0o666, |mode| mode & 0o777);
+        let (file, kind) = match nameless(&folder, first) {
             Some(file) => (file, Kind::Nameless),
             None => {
-                let (name, file) = named(&target, given)?;
+                let (name, file) = named(&target, given, first)?;
                 (file, Kind::Named(name))
             }
         };
@@ -89,12 +100,12 @@ impl Pending {
         Ok(this)
     }
 
-    pub(super) fn file(&mut self) -> &mut File {
+    pub(crate) fn file(&mut self) -> &mut File {
         &mut self.file
     }
 
     /// Puts the file in the target's place. `sync`: and waits until both are on the disk.
-    pub(super) fn commit(mut self, sync: bool) -> Result<()> {
+    pub(crate) fn commit(mut self, sync: bool) -> Result<()> {
         if sync {
             // Pipes and terminals have nothing to sync.
             match self.file.sync_all() {
@@ -157,18 +168,18 @@ fn follow(path: &Path) -> Result<PathBuf> {
 }
 
 /// A file without a name, on systems and file systems that have them.
-fn nameless(folder: &Path) -> Option<File> {
+fn nameless(folder: &Path, mode: u32) -> Option<File> {
     let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
     // Without /proc it could not be given a name.
     Path::new("/proc/self/fd").is_dir().then_some(())?;
-    rustix::fs::open(folder, flags, Mode::from_raw_mode(0o666)).ok().map(File::from)
+    rustix::fs::open(folder, flags, Mode::from_raw_mode(mode)).ok().map(File::from)
 }
 
 /// A new file beside the target. Never one that is there already, nor through a link.
-fn named(target: &Path, given: &Path) -> Result<(PathBuf, File)> {
+fn named(target: &Path, given: &Path, mode: u32) -> Result<(PathBuf, File)> {
     for _ in 0..TRIES {
         let name = beside(target);
-        match OpenOptions::new().write(true).create_new(true).mode(0o666).open(&name) {
+        match OpenOptions::new().write(true).create_new(true).mode(mode).open(&name) {
             Ok(file) => return Ok((name, file)),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(Error::io("create a file beside", given)(error)),

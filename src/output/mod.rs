@@ -16,7 +16,7 @@ use std::io;
 use std::path::Path;
 
 use crate::error::{Error, Result};
-use file::Pending;
+pub(crate) use file::Pending;
 use pipeline::Delivery;
 pub(crate) use splice::{Member, Splice};
 
