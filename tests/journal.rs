@@ -287,6 +287,7 @@ fn a_flight_recorders_journal_stays_small() {
             trace.sync_journal().expect("synced");
             let length = std::fs::metadata(&journal).expect("there").len();
             assert!(length < 8 << 20, "{length}");
+            assert_eq!(std::fs::metadata(&journal).expect("there").permissions().mode() & 0o777, 0o600);
         }
     }
     trace.begin_span(name("last"));
@@ -300,6 +301,53 @@ fn a_flight_recorders_journal_stays_small() {
     assert_eq!((of("whole run"), of("last"), report.unfinished), (1, 1, 2));
     assert!(of("step") > 5_000, "{}", of("step"));
     assert_eq!(std::fs::read_dir(&folder).expect("listed").count(), 1);
+}
+
+/// Whatever somebody does to the file, the trace is still in memory.
+#[test]
+fn a_journal_that_was_removed_or_cut_is_begun_anew() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let journal = folder.path().join("j");
+    let trace = Trace::default();
+    trace.start_journal(&journal).expect("started");
+    let mut number = 0;
+    let mut record = || {
+        drop(trace.span(name("span")));
+        number += 1;
+        trace.sync_journal().map(|()| number)
+    };
+    let spans = || {
+        let (document, report) = recovered(&journal);
+        assert_eq!((report.damage.as_str(), report.unfinished), ("", 0));
+        let events = document["traceEvents"].as_array().expect("events").iter();
+        events.filter(|event| event["name"] == "span").count()
+    };
+    assert_eq!(record().expect("synced"), spans());
+    std::fs::remove_file(&journal).expect("removed");
+    assert_eq!(record().expect("synced"), spans());
+    std::fs::OpenOptions::new().write(true).open(&journal).expect("opened").set_len(20).expect("cut");
+    assert_eq!(record().expect("synced"), spans());
+    assert_eq!(std::fs::metadata(&journal).expect("there").permissions().mode() & 0o777, 0o600);
+    // Another file of that name is nobody's to touch.
+    std::fs::remove_file(&journal).expect("removed");
+    std::fs::write(&journal, "mine").expect("written");
+    let error = record().expect_err("refused").to_string();
+    assert!(error.contains("took the place"), "{error}");
+    assert!(trace.journal_state().expect("a journal").failures > 0);
+    assert_eq!(std::fs::read(&journal).expect("there"), b"mine");
+    std::fs::remove_file(&journal).expect("removed");
+    assert_eq!(record().expect("synced"), spans());
+    drop(trace);
+    assert_eq!(spans(), 5);
+    // What is left behind by the trace is not what somebody put in its place.
+    let other = folder.path().join("k");
+    let trace = Trace::default();
+    trace.start_journal(&other).expect("started");
+    written(&trace);
+    std::fs::remove_file(&other).expect("removed");
+    std::fs::write(&other, "mine").expect("written");
+    drop(trace);
+    assert_eq!(std::fs::read(&other).expect("there"), b"mine");
 }
 
 /// A journal to damage.

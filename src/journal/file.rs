@@ -39,12 +39,13 @@ impl JournalFile {
         let file = OpenOptions::new().write(true).create_new(true).mode(MODE).open(&path);
         match file {
             Ok(file) => {
-                let this = Self::begin(path, file, None);
+                let mut this = Self::of(path, file, None);
                 // Nothing but its first line is lost.
-                this.map_err(|(this, error)| {
+                if let Err(error) = this.first_line() {
                     this.remove();
-                    error
-                })
+                    return Err(error);
+                }
+                Ok(this)
             }
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(Error::invalid(format!(
                 "{}: is there already. If it is the journal of a run that ended early, recover it with \
@@ -62,15 +63,13 @@ impl JournalFile {
         }
         let mut pending = Pending::replacing(&self.path, MODE)?;
         let file = pending.file().try_clone().map_err(Error::io("create a file beside", &self.path))?;
-        Self::begin(self.path.clone(), file, Some(pending)).map_err(|(_, error)| error)
+        let mut this = Self::of(self.path.clone(), file, Some(pending));
+        this.first_line()?;
+        Ok(this)
     }
 
-    fn begin(path: PathBuf, file: File, pending: Option<Pending>) -> Result<Self, (Self, Error)> {
-        let mut this = Self { path, file: Arc::new(file), bytes: 0, pending };
-        match this.first_line() {
-            Ok(()) => Ok(this),
-            Err(error) => Err((this, error)),
-        }
+    fn of(path: PathBuf, file: File, pending: Option<Pending>) -> Self {
+        Self { path, file: Arc::new(file), bytes: 0, pending }
     }
 
     fn first_line(&mut self) -> Result<()> {

@@ -115,7 +115,7 @@ impl Journal {
             waits_for_disk: true,
         };
         if !core.begin_journal() {
-            let _ = std::fs::remove_file(path);
+            state.file.remove();
             return Err(Error::invalid("something was recorded live already: start the journal before"));
         }
         let inner = Arc::new(Inner {
@@ -329,7 +329,11 @@ mod tests {
         // Whatever a caller changes shows, events or not.
         trace.set_thread_name(7, "seven");
         assert!(inner.changed(&before, &mut Progress::default()).is_some() && inner.has_news(&before));
-        let (before, bytes) = { let after = flushed(); assert!(after.1 > bytes); after };
+        let (before, bytes) = {
+            let after = flushed();
+            assert!(after.1 > bytes);
+            after
+        };
         trace.add_instant(&Event::default()).expect("added");
         assert!(inner.changed(&before, &mut Progress::default()).is_some() && inner.has_news(&before));
         assert!(flushed().1 > bytes);
