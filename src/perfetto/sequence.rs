@@ -106,8 +106,8 @@ impl Sequence {
         let last = match self.last {
             Some(last) => last,
             None => {
-                self.start(out, time);
-                time
+                self.start(out);
+                0
             }
         };
         debug_assert!(self.track.is_none() || time >= last, "{time} after {last}");
@@ -125,9 +125,10 @@ impl Sequence {
         Event { packet, event }
     }
 
-    /// The packet that the others build on: a clock that runs from `time` on, and the track.
+    /// The packet that the others build on: a clock, and the track. The clock starts at 0, where no event is: the viewer
+    /// marks the times at which clocks were read.
     #[cold]
-    fn start(&self, out: &mut Vec<u8>, time: u64) {
+    fn start(&self, out: &mut Vec<u8>) {
         wire::message(out, TRACE_PACKET, |out| {
             wire::uint(out, field::SEQUENCE, self.id());
             wire::uint(out, field::SEQUENCE_FLAGS, STATE_CLEARED);
@@ -136,7 +137,7 @@ impl Sequence {
                 for (id, incremental) in [(OWN_CLOCK, true), (BOOTTIME, false)] {
                     wire::message(out, 1, |out| {
                         wire::uint(out, 1, id);
-                        wire::uint(out, 2, time);
+                        wire::uint(out, 2, 0);
                         if incremental {
                             wire::uint(out, 3, 1);
                         }
