@@ -303,53 +303,6 @@ fn a_flight_recorders_journal_stays_small() {
     assert_eq!(std::fs::read_dir(&folder).expect("listed").count(), 1);
 }
 
-/// Whatever somebody does to the file, the trace is still in memory.
-#[test]
-fn a_journal_that_was_removed_or_cut_is_begun_anew() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let journal = folder.path().join("j");
-    let trace = Trace::default();
-    trace.start_journal(&journal).expect("started");
-    let mut number = 0;
-    let mut record = || {
-        drop(trace.span(name("span")));
-        number += 1;
-        trace.sync_journal().map(|()| number)
-    };
-    let spans = || {
-        let (document, report) = recovered(&journal);
-        assert_eq!((report.damage.as_str(), report.unfinished), ("", 0));
-        let events = document["traceEvents"].as_array().expect("events").iter();
-        events.filter(|event| event["name"] == "span").count()
-    };
-    assert_eq!(record().expect("synced"), spans());
-    std::fs::remove_file(&journal).expect("removed");
-    assert_eq!(record().expect("synced"), spans());
-    std::fs::OpenOptions::new().write(true).open(&journal).expect("opened").set_len(20).expect("cut");
-    assert_eq!(record().expect("synced"), spans());
-    assert_eq!(std::fs::metadata(&journal).expect("there").permissions().mode() & 0o777, 0o600);
-    // Another file of that name is nobody's to touch.
-    std::fs::remove_file(&journal).expect("removed");
-    std::fs::write(&journal, "mine").expect("written");
-    let error = record().expect_err("refused").to_string();
-    assert!(error.contains("took the place"), "{error}");
-    assert!(trace.journal_state().expect("a journal").failures > 0);
-    assert_eq!(std::fs::read(&journal).expect("there"), b"mine");
-    std::fs::remove_file(&journal).expect("removed");
-    assert_eq!(record().expect("synced"), spans());
-    drop(trace);
-    assert_eq!(spans(), 5);
-    // What is left behind by the trace is not what somebody put in its place.
-    let other = folder.path().join("k");
-    let trace = Trace::default();
-    trace.start_journal(&other).expect("started");
-    written(&trace);
-    std::fs::remove_file(&other).expect("removed");
-    std::fs::write(&other, "mine").expect("written");
-    drop(trace);
-    assert_eq!(std::fs::read(&other).expect("there"), b"mine");
-}
-
 /// A journal to damage.
 fn some_journal(folder: &Path) -> PathBuf {
     let journal = folder.join("some");
@@ -449,6 +402,125 @@ fn a_full_disk_is_told_and_waited_for() {
     assert!(trace.start_journal("/nowhere/at/all").expect_err("refused").to_string().contains("/nowhere/at/all"));
     assert!(trace.journal_state().is_none());
     trace.sync_journal().expect("nothing to do");
+}
+
+#[test]
+fn a_journal_that_somebody_removed_or_emptied_is_begun_anew() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("journal");
+    let trace = Trace::default();
+    trace.start_journal(&path).expect("started");
+    let own = name("own");
+    let harms: [fn(&Path) -> std::io::Result<()>; 3] =
+        [|path| std::fs::remove_file(path), |path| std::fs::write(path, ""), |path| std::fs::write(path, "tptrace jo")];
+    for (round, harm) in harms.into_iter().enumerate() {
+        add_all(&trace, round as u64);
+        drop(trace.span(own));
+        trace.sync_journal().expect("synced");
+        harm(&path).expect("harmed");
+        trace.sync_journal().expect("begun anew");
+        let events = |document: Value| document["traceEvents"].as_array().map(Vec::len);
+        assert_eq!(events(written(&trace)), events(recovered(&path).0));
+        assert_eq!(path.metadata().expect("the journal").permissions().mode() & 0o777, 0o600);
+    }
+    assert_eq!(trace.journal_state().expect("a journal").failures, 0);
+    // One that was moved away as a whole is written on where it is.
+    let moved = folder.path().join("moved");
+    std::fs::rename(&path, &moved).expect("moved");
+    let before = moved.metadata().expect("it").len();
+    add_all(&trace, 9);
+    trace.sync_journal().expect("synced");
+    assert!(moved.metadata().expect("it").len() > before && !path.exists());
+}
+
+#[test]
+fn a_file_that_took_the_place_of_a_journal_is_left_alone() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for full in [Full::DropNew, Full::KeepRecent] {
+        let path = folder.path().join("journal");
+        let trace = Trace::new(&TraceOptions { record_bytes: 1 << 17, record_full: full, ..TraceOptions::default() });
+        trace.start_journal(&path).expect("started");
+        std::fs::remove_file(&path).expect("removed");
+        std::fs::write(&path, "another's").expect("written");
+        trace.add_instant(&Instant::default()).expect("added");
+        let told = trace.sync_journal().expect_err("refused").to_string();
+        assert!(told.contains("another file") && told.contains(path.to_str().expect("UTF-8")), "{told}");
+        assert_eq!(trace.journal_state().expect("a journal").failure, told);
+        for _ in 0..200_000 {
+            drop(trace.span(name("span")));
+        }
+        assert!(trace.sync_journal().is_err());
+        // It is free again.
+        std::fs::remove_file(&path).expect("removed");
+        trace.sync_journal().expect("begun anew");
+        assert!(recovered(&path).1.events > 1);
+        std::fs::remove_file(&path).expect("removed");
+        std::fs::write(&path, "another's").expect("written");
+        trace.write(folder.path().join("out.json"), &options()).expect("written");
+        drop(trace);
+        assert_eq!(std::fs::read(&path).expect("it"), b"another's");
+        std::fs::remove_file(&path).expect("removed");
+    }
+}
+
+/// This test's own process, started again by the test below: the folder is one for all threads. No test of its own.
+#[test]
+fn wanderer() {
+    let Some(folder) = std::env::var_os("TPTRACE_TEST_WANDERER").map(PathBuf::from) else { return };
+    let (first, second) = (folder.join("first"), folder.join("second"));
+    std::env::set_current_dir(&first).expect("there");
+    let options = TraceOptions { record_bytes: 1 << 17, record_full: Full::KeepRecent, ..TraceOptions::default() };
+    let trace = Trace::new(&options);
+    trace.start_journal("journal").expect("started");
+    std::env::set_current_dir(&second).expect("there");
+    for _ in 0..100 {
+        for _ in 0..4000 {
+            drop(trace.span(name("span")));
+        }
+        trace.sync_journal().expect("synced");
+    }
+    assert!(recovered(&first.join("journal")).1.events > 1);
+    trace.write("out.json", &self::options()).expect("written");
+}
+
+#[test]
+fn a_journals_path_does_not_move_with_the_process() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let names = |which: &str| {
+        let entries = std::fs::read_dir(folder.path().join(which)).expect("the folder");
+        let mut names: Vec<_> = entries.map(|entry| entry.expect("an entry").file_name()).collect();
+        names.sort();
+        names
+    };
+    std::fs::create_dir(folder.path().join("first")).expect("a folder");
+    std::fs::create_dir(folder.path().join("second")).expect("a folder");
+    std::fs::write(folder.path().join("second/journal"), "another's").expect("written");
+    let child = Command::new(std::env::current_exe().expect("this test"))
+        .args(["--exact", "wanderer", "--test-threads=1"])
+        .env("TPTRACE_TEST_WANDERER", folder.path())
+        .output()
+        .expect("a child");
+    assert!(child.status.success(), "{}", String::from_utf8_lossy(&child.stdout));
+    assert!(names("first").is_empty(), "{:?}", names("first"));
+    assert_eq!(names("second"), ["journal", "out.json"]);
+    assert_eq!(std::fs::read(folder.path().join("second/journal")).expect("it"), b"another's");
+}
+
+#[test]
+fn a_recovery_does_not_wait_for_a_pipe_nor_replace_its_journal() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let pipe = folder.path().join("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().expect("mkfifo").success());
+    assert!(refused(&pipe).contains("not a regular file"));
+    let journal = some_journal(folder.path());
+    let before = std::fs::read(&journal).expect("read");
+    let link = folder.path().join("link");
+    std::os::unix::fs::symlink(&journal, &link).expect("a link");
+    for output in [&journal, &link] {
+        let told = recover(&journal, Target::File(output), &options(), None).expect_err("refused").to_string();
+        assert!(told.contains("replace the journal"), "{told}");
+    }
+    assert_eq!(std::fs::read(&journal).expect("read"), before);
 }
 
 const CHILD: &str = "TPTRACE_TEST_JOURNAL";

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use super::block::{self, End, Kind, MAGIC};
@@ -46,7 +47,8 @@ struct Survey {
 /// The journal stays as it is. It may be that of a process that still runs.
 ///
 /// # Errors
-/// [`Error::Malformed`] if it is no journal or there is nothing whole in it; [`Error::Io`]. A file at the target stays as
+/// [`Error::Malformed`] if it is no journal or there is nothing whole in it; [`Error::InvalidArgument`] if the target is
+/// the journal; [`Error::Io`]. A file at the target stays as
 /// it was.
 pub fn recover(
     journal: &Path,
@@ -56,10 +58,19 @@ pub fn recover(
 ) -> Result<(Recovered, Exported)> {
     let failed = |action| move |source| Error::Io { action, path: journal.to_owned(), source };
     let bad = |offset, what: &str| Error::Malformed { path: journal.to_owned(), offset, what: what.to_owned() };
+    // Before it is opened: that of a pipe would wait.
+    if !std::fs::metadata(journal).map_err(failed("open"))?.is_file() {
+        return Err(bad(0, "not a regular file"));
+    }
     let file = File::open(journal).map_err(failed("open"))?;
     let meta = file.metadata().map_err(failed("read"))?;
-    if !meta.is_file() {
-        return Err(bad(0, "not a regular file"));
+    if let Target::File(path) = &target
+        && std::fs::metadata(path).is_ok_and(|found| (found.dev(), found.ino()) == (meta.dev(), meta.ino()))
+    {
+        return Err(Error::invalid(format!(
+            "{}: the output would replace the journal: choose another path",
+            path.display()
+        )));
     }
     let mut reader = BufReader::with_capacity(1 << 16, file);
     let mut magic = Vec::with_capacity(MAGIC.len());
