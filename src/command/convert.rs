@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use crate::Error;
 use crate::merge::convert::{ConvertReport, ConvertTo, convert, format_of};
-use crate::output::{Progress, Target, WriteOptions};
+use crate::output::{Target, WriteOptions};
 use clap::{Args, ValueEnum};
 
 use super::terminal;
@@ -55,11 +55,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     let stdout = arguments.output.as_os_str() == "-";
     let target = if stdout { Target::Writer(&mut out) } else { Target::File(&arguments.output) };
     let bar = terminal::Bar::new(arguments.quiet, "converting");
-    let mut progress = |told: &Progress| match told.total {
-        0 => bar.tell(told.bytes, 0),
-        total => bar.tell(told.done, total),
-    };
-    let report = convert(input, target, to, &write, Some(&mut progress));
+    let report = convert(input, target, to, &write, Some(&mut |told| bar.show(told)));
     bar.clear();
     let report = report?;
     if !arguments.quiet {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use crate::Error;
 use crate::merge::{MergeOptions, cut};
-use crate::output::{Progress, Target, WriteOptions};
+use crate::output::{Target, WriteOptions};
 use clap::Args;
 
 use super::select::{self, Select};
@@ -48,13 +48,9 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     terminal::json_output(&output)?;
     let input = terminal::input(file)?;
     let bar = terminal::Bar::new(quiet, "cutting");
-    let mut progress = |told: &Progress| match told.total {
-        0 => bar.tell(told.bytes, 0),
-        total => bar.tell(told.done, total),
-    };
     let mut out = io::stdout().lock();
     let target = if output.as_os_str() == "-" { Target::Writer(&mut out) } else { Target::File(&output) };
-    let report = cut(input, target, &options, Some(&mut progress));
+    let report = cut(input, target, &options, Some(&mut |told| bar.show(told)));
     bar.clear();
     let report = report?;
     if !quiet {

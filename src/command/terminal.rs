@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 use crate::Error;
 use crate::merge::Input;
+use crate::merge::convert::{ConvertTo, format_of};
+use crate::output::Progress;
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// The files; `-` is standard input.
@@ -38,8 +40,7 @@ pub(super) fn json_output(path: &Path) -> Result<(), Error> {
 }
 
 fn is_perfetto(path: &Path) -> bool {
-    let name = path.as_os_str().as_encoded_bytes();
-    name.ends_with(b".pftrace") || name.ends_with(b".pftrace.gz")
+    matches!(format_of(path), Ok(ConvertTo::Perfetto))
 }
 
 /// Whether to print in colours: on a terminal that can, unless NO_COLOR is set.
@@ -86,6 +87,14 @@ impl Bar {
         }
         self.0.set_position(done);
         true
+    }
+
+    /// What is left if no total is known are the bytes that were made.
+    pub(super) fn show(&self, told: &Progress) -> bool {
+        match told.total {
+            0 => self.tell(told.bytes, 0),
+            total => self.tell(told.done, total),
+        }
     }
 
     pub(super) fn clear(&self) {
