@@ -156,7 +156,7 @@ impl Trace {
 
     /// Grows with every event.
     fn progress(&self) -> (u64, u64) {
-        (self.core.progress(), self.lock().progress())
+        (self.core.progress(), self.shared.look().progress())
     }
 
     /// The time that timestamps in the document count from, in nanoseconds of the trace's clock.
@@ -279,7 +279,7 @@ impl Trace {
 
     /// What was stored, dropped and repaired so far.
     pub fn counts(&self) -> Counts {
-        let counts = self.lock().counts;
+        let counts = self.shared.look().counts;
         Counts {
             overlaps_moved: self.overlaps_moved.load(Ordering::Relaxed),
             overlaps_left: self.overlaps_left.load(Ordering::Relaxed),
@@ -290,7 +290,7 @@ impl Trace {
 
     /// Bytes of memory that events and texts take.
     pub fn memory(&self) -> usize {
-        self.lock().bytes() + self.core.bytes()
+        self.shared.look().bytes() + self.core.bytes()
     }
 
     /// What live recording left out so far.
@@ -301,7 +301,7 @@ impl Trace {
     /// What is there now, with what was recorded live.
     fn snapshot(&self) -> Snapshot {
         if !self.core.is_used() {
-            return self.lock().snapshot();
+            return self.shared.look().snapshot();
         }
         let offset_ns = match self.clock.domain {
             ClockDomain::Realtime => self.clock.anchor.realtime_ns - self.clock.anchor.monotonic_ns,

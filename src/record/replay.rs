@@ -112,7 +112,7 @@ impl Core {
             stored
         });
         // One reader at a time until here: else a span could end in the trace, and be unfinished in this document.
-        let mut snapshot = recorded.joined(&shared.lock());
+        let mut snapshot = recorded.joined(&shared.look());
         drop(reading);
         snapshot.recording = Some((self.counts(), uncertainty_ns));
         snapshot
