@@ -180,7 +180,8 @@ impl JournalFile {
     }
 }
 
-fn same(left: &Metadata, right: &Metadata) -> bool {
+/// Whether both are of one file.
+pub(super) fn same(left: &Metadata, right: &Metadata) -> bool {
     (left.dev(), left.ino()) == (right.dev(), right.ino())
 }
 

@@ -2,11 +2,11 @@
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use super::block::{self, End, Kind, MAGIC};
 use super::facts::Facts;
+use super::file::same;
 use super::lanes;
 use super::restore::Restorer;
 use crate::error::{Error, Result};
@@ -65,7 +65,7 @@ pub fn recover(
     let file = File::open(journal).map_err(failed("open"))?;
     let meta = file.metadata().map_err(failed("read"))?;
     if let Target::File(path) = &target
-        && std::fs::metadata(path).is_ok_and(|found| (found.dev(), found.ino()) == (meta.dev(), meta.ino()))
+        && std::fs::metadata(path).is_ok_and(|found| same(&found, &meta))
     {
         return Err(Error::invalid(format!(
             "{}: the output would replace the journal: choose another path",

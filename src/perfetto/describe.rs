@@ -36,6 +36,17 @@ fn descriptor(out: &mut Vec<u8>, content: impl FnOnce(&mut Vec<u8>)) {
     packet(out, |out| wire::message(out, field::TRACK_DESCRIPTOR, content));
 }
 
+/// A track with its place among the others.
+fn ranked(out: &mut Vec<u8>, track: u64, rank: Option<i32>, content: impl FnOnce(&mut Vec<u8>)) {
+    descriptor(out, |out| {
+        wire::uint(out, 1, track);
+        if let Some(rank) = rank {
+            wire::int(out, 12, i64::from(rank));
+        }
+        content(out);
+    });
+}
+
 /// Says that processes and threads are sorted by the ranks that they have. Before them.
 pub(crate) fn sorted_by_rank(out: &mut Vec<u8>) {
     descriptor(out, |out| {
@@ -47,11 +58,7 @@ pub(crate) fn sorted_by_rank(out: &mut Vec<u8>) {
 
 /// A process, with what it is called and its place among the others.
 pub(crate) fn process(out: &mut Vec<u8>, track: u64, pid: u32, name: &[u8], labels: &[&[u8]], rank: Option<i32>) {
-    descriptor(out, |out| {
-        wire::uint(out, 1, track);
-        if let Some(rank) = rank {
-            wire::int(out, 12, i64::from(rank));
-        }
+    ranked(out, track, rank, |out| {
         wire::message(out, 3, |out| {
             wire::uint(out, 1, u64::from(pid));
             text(out, 6, name);
@@ -62,11 +69,7 @@ pub(crate) fn process(out: &mut Vec<u8>, track: u64, pid: u32, name: &[u8], labe
 
 /// A thread or a stream: a track of slices of a process.
 pub(crate) fn thread(out: &mut Vec<u8>, track: u64, pid: u32, tid: u32, name: Option<&[u8]>, rank: Option<i32>) {
-    descriptor(out, |out| {
-        wire::uint(out, 1, track);
-        if let Some(rank) = rank {
-            wire::int(out, 12, i64::from(rank));
-        }
+    ranked(out, track, rank, |out| {
         wire::message(out, 4, |out| {
             wire::uint(out, 1, u64::from(pid));
             wire::uint(out, 2, u64::from(tid));

@@ -76,15 +76,6 @@ impl Sequence {
         Self { track: Some(track), ..Self::shared() }
     }
 
-    /// Begins anew, for another track or the same one.
-    pub(crate) fn restart(&mut self, track: Option<u64>) {
-        self.track = track;
-        self.last = None;
-        self.numbers.clear();
-        self.counts = [0; 4];
-        self.news.clear();
-    }
-
     fn id(&self) -> u64 {
         self.track.map_or(SHARED, |track| SHARED + 1 + track)
     }
@@ -170,9 +161,7 @@ impl Sequence {
         });
         number
     }
-}
 
-impl Sequence {
     /// Appends the fields of an event that was put aside, whose texts have numbers of the caller's: they get those of this
     /// sequence.
     pub(crate) fn copy<'t>(&mut self, out: &mut Vec<u8>, event: &[u8], text_of: &impl Fn(u64) -> &'t [u8]) {

@@ -97,7 +97,7 @@ fn pieces<'a>(plan: &'a Plan<'_>) -> impl Iterator<Item = (Piece, usize)> + Send
     let snapshot = plan.document.snapshot;
     let chunks = |len: usize, piece: fn(std::ops::Range<usize>) -> Piece| {
         let count = len.div_ceil(CHUNK);
-        let some = (PIECE / CHUNK).max(1);
+        let some = PIECE / CHUNK;
         (0..count).step_by(some).map(move |start| {
             let end = count.min(start + some);
             (piece(start..end), len.min(end * CHUNK) - start * CHUNK)
@@ -119,12 +119,12 @@ impl Printer<'_> {
     fn piece(&mut self, out: &mut Vec<u8>, piece: Piece) {
         let plan = self.plan;
         let snapshot = plan.document.snapshot;
-        self.restart(None);
+        self.begin(Sequence::shared());
         match piece {
             Piece::Head => plan.head(out),
             Piece::Slices(run, piece) => {
                 let run = &plan.layout.runs[run];
-                self.restart(Some(plan.tracks.lane(run.lane)));
+                self.begin(Sequence::of(plan.tracks.lane(run.lane)));
                 if let Some((items, open)) = run.pieces().nth(piece) {
                     let last = items.end == run.end;
                     self.slices(out, items, open, last);

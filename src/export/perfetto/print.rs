@@ -99,9 +99,9 @@ impl<'a> Printer<'a> {
         }
     }
 
-    /// Begins a piece of the document: of one track, or of events of any.
-    pub(super) fn restart(&mut self, track: Option<u64>) {
-        self.sequence.restart(track);
+    /// Begins a piece of the document.
+    pub(super) fn begin(&mut self, sequence: Sequence) {
+        self.sequence = sequence;
     }
 
     #[inline]
