@@ -83,6 +83,12 @@ impl Mine {
     }
 }
 
+/// Runs something on a thread beside this one.
+fn beside<T: 'static>(core: &Arc<Core>, run: impl FnOnce(&Core) -> T + 'static) -> thread::JoinHandle<T> {
+    let core = Arc::clone(core);
+    thread::spawn(move || run(&core))
+}
+
 /// The numbers of a document that is written now, lane by lane.
 fn written(core: &Core) -> Vec<Vec<u64>> {
     let mut lanes = Vec::new();
@@ -104,13 +110,10 @@ fn consecutive(numbers: &[u64]) -> bool {
 fn what_is_published_is_whole() {
     model(|| {
         let core = core(Limits::default());
-        let writer = thread::spawn({
-            let core = Arc::clone(&core);
-            move || {
-                let lane = Mine::new(&core);
-                lane.push_all(&core, 1..=5);
-                lane.leave();
-            }
+        let writer = beside(&core, |core| {
+            let lane = Mine::new(core);
+            lane.push_all(core, 1..=5);
+            lane.leave();
         });
         let first = written(&core).concat();
         writer.join().expect("no panic");
@@ -127,10 +130,7 @@ fn the_oldest_goes_unless_it_is_read() {
         let core = core(recent(2));
         let lane = Mine::new(&core);
         lane.push_all(&core, 1..=4);
-        let reader = thread::spawn({
-            let core = Arc::clone(&core);
-            move || written(&core).concat()
-        });
+        let reader = beside(&core, |core| written(core).concat());
         // Both chunks are full: this needs the older one, and is dropped while that is read.
         let more = lane.push(&core, 5);
         assert!(matches!(more, Outcome::Recorded | Outcome::Dropped));
@@ -149,13 +149,10 @@ fn the_oldest_goes_unless_it_is_read() {
 fn one_thread_takes_the_chunk_of_another() {
     model(|| {
         let core = core(Limits { bytes: (2 * 4096 + 2 * FIRST) * 5 / 2 + 5, full: Full::KeepRecent });
-        let other = thread::spawn({
-            let core = Arc::clone(&core);
-            move || {
-                let lane = Mine::new(&core);
-                lane.push(&core, 1);
-                lane.leave();
-            }
+        let other = beside(&core, |core| {
+            let lane = Mine::new(core);
+            lane.push(core, 1);
+            lane.leave();
         });
         let lane = Mine::new(&core);
         lane.push_all(&core, 11..=13);
@@ -173,14 +170,11 @@ fn one_thread_takes_the_chunk_of_another() {
 fn a_thread_ends_while_its_trace_goes() {
     model(|| {
         let core = core(Limits::default());
-        let writer = thread::spawn({
-            let core = Arc::clone(&core);
-            move || {
-                let lane = Mine::new(&core);
-                if !lane.0.is_null() {
-                    lane.push_all(&core, 1..=3);
-                    lane.leave();
-                }
+        let writer = beside(&core, |core| {
+            let lane = Mine::new(core);
+            if !lane.0.is_null() {
+                lane.push_all(core, 1..=3);
+                lane.leave();
             }
         });
         core.close();
@@ -195,10 +189,7 @@ fn a_thread_outlives_its_trace() {
         let core = core(Limits::default());
         let lane = Mine::new(&core);
         lane.push(&core, 1);
-        let closing = thread::spawn({
-            let core = Arc::clone(&core);
-            move || core.close()
-        });
+        let closing = beside(&core, |core| core.close());
         lane.push(&core, 2);
         // SAFETY: the lane lives until this thread frees or leaves it.
         if core.is_orphan(unsafe { &*lane.0 }) {
@@ -217,10 +208,7 @@ fn a_thread_ends_while_it_is_read() {
         let core = core(Limits::default());
         let lane = Mine::new(&core);
         lane.push(&core, 1);
-        let reader = thread::spawn({
-            let core = Arc::clone(&core);
-            move || written(&core).concat()
-        });
+        let reader = beside(&core, |core| written(core).concat());
         lane.push(&core, 2);
         lane.leave();
         let mut seen = reader.join().expect("no panic");
@@ -236,10 +224,7 @@ fn a_thread_without_records_ends_while_it_is_read() {
     model(|| {
         let core = core(Limits::default());
         let lane = Mine::new(&core);
-        let reader = thread::spawn({
-            let core = Arc::clone(&core);
-            move || written(&core).len()
-        });
+        let reader = beside(&core, |core| written(core).len());
         lane.leave();
         assert!(reader.join().expect("no panic") <= 1);
         assert_eq!(written(&core).len(), 0);
@@ -255,14 +240,8 @@ fn a_trace_goes_while_it_is_read() {
         let core = core(Limits::default());
         let lane = Mine::new(&core);
         lane.push(&core, 1);
-        let reader = thread::spawn({
-            let core = Arc::clone(&core);
-            move || written(&core).concat()
-        });
-        let closing = thread::spawn({
-            let core = Arc::clone(&core);
-            move || core.close()
-        });
+        let reader = beside(&core, |core| written(core).concat());
+        let closing = beside(&core, |core| core.close());
         lane.push(&core, 2);
         lane.leave();
         let seen = reader.join().expect("no panic");
@@ -304,18 +283,15 @@ fn a_journal_is_told_of_all_once() {
     model(|| {
         let core = core(Limits::default());
         assert!(core.begin_journal());
-        let writer = thread::spawn({
-            let core = Arc::clone(&core);
-            move || {
-                let lane = Mine::new(&core);
-                for number in 1..=3 {
-                    let name = Name::new(if number == 3 { "late" } else { "early" }, "").expect("a name");
-                    // SAFETY: the thread's own lane lives until it leaves it.
-                    let pushed = unsafe { &*lane.0 }.push(&core, &[[kind::INSTANT | name.word(), number]]);
-                    assert_eq!(pushed, Outcome::Recorded);
-                }
-                lane.leave();
+        let writer = beside(&core, |core| {
+            let lane = Mine::new(core);
+            for number in 1..=3 {
+                let name = Name::new(if number == 3 { "late" } else { "early" }, "").expect("a name");
+                // SAFETY: the thread's own lane lives until it leaves it.
+                let pushed = unsafe { &*lane.0 }.push(core, &[[kind::INSTANT | name.word(), number]]);
+                assert_eq!(pushed, Outcome::Recorded);
             }
+            lane.leave();
         });
         let mut told = Told::default();
         let cursor = core.tell(&Cursor::default(), &mut told);
@@ -334,18 +310,12 @@ fn a_journal_starts_while_a_trace_is_read() {
         let core = core(Limits::default());
         // Number 0, which the records have.
         Name::new("none", "").expect("a name");
-        let writer = thread::spawn({
-            let core = Arc::clone(&core);
-            move || {
-                let lane = Mine::new(&core);
-                lane.push_all(&core, 1..=2);
-                lane.leave();
-            }
+        let writer = beside(&core, |core| {
+            let lane = Mine::new(core);
+            lane.push_all(core, 1..=2);
+            lane.leave();
         });
-        let reader = thread::spawn({
-            let core = Arc::clone(&core);
-            move || written(&core).concat()
-        });
+        let reader = beside(&core, |core| written(core).concat());
         let mut told = Told::default();
         let begun = core.begin_journal();
         let cursor = if begun { core.tell(&Cursor::default(), &mut told) } else { Cursor::default() };

@@ -11,7 +11,7 @@ use tptrace::{Op, Trace};
 const ENOSPC: i32 = 28;
 const EIO: i32 = 5;
 
-/// The library that lets calls fail, or none where it does not build.
+/// Makes the library that lets calls fail.
 fn faults(folder: &Path) -> PathBuf {
     let library = folder.join("faults.so");
     let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".into());
