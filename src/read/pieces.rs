@@ -257,14 +257,16 @@ pub(crate) fn read_all<W, R: Send>(
                 Err(_) => run(),
             }
         }
-        let mut state = lock(&board.state);
-        while state.running > 0 {
-            state = wait_for(&board.changed, state, TICK);
-            if !tell(board.bytes.load(Ordering::Relaxed)) {
-                state.cancelled = true;
+        // Asked at least once, however soon the work is done; without the lock, which the work needs.
+        loop {
+            let go_on = tell(board.bytes.load(Ordering::Relaxed));
+            let mut state = lock(&board.state);
+            state.cancelled |= !go_on;
+            if state.running == 0 {
+                break;
             }
+            drop(wait_for(&board.changed, state, TICK));
         }
-        drop(state);
         for helper in helpers {
             // What panics in a helper is contained where it happens.
             let _ = helper.join();

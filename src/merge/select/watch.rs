@@ -69,14 +69,17 @@ pub(in crate::merge) fn each<T: Send>(
                 Err(_) => run(),
             }
         }
-        let mut held = lock(&state);
-        while held.1 > 0 {
-            held = wait_for(&changed, held, TICK);
+        // Asked at least once, however soon the work is done; without the lock, which the work needs.
+        loop {
             if !tell(watch.bytes.load(Ordering::Relaxed)) {
                 watch.cancelled.store(true, Ordering::Relaxed);
             }
+            let held = lock(&state);
+            if held.1 == 0 {
+                break;
+            }
+            drop(wait_for(&changed, held, TICK));
         }
-        drop(held);
         for helper in helpers {
             // What panics in a helper is contained where it happens.
             let _ = helper.join();
