@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::json;
 use tptrace::gpu::{self, GpuKinds, GpuOptions, GpuReport};
@@ -296,14 +296,13 @@ apart! {
         let gpu = Gpu::new(28);
         let mut options = gpu.options(GpuKinds::KERNEL);
         options.buffer_bytes = 4096;
+        options.stop_timeout = Duration::from_secs(600);
         gpu.set("KEEP", 2);
-        let start = Instant::now();
         let (_, report) = collect(&gpu, &options, || {
             for _ in 0..100 {
                 gpu.launch(c"kernel", 0, 7);
             }
         });
-        assert!(start.elapsed() < Duration::from_secs(3));
         // 19 kernels fit into one.
         assert_eq!((report.kept_buffers, report.kernels), (2, 100 - 38), "{report:?}");
         warns(&report, "not given back");
@@ -316,15 +315,21 @@ apart! {
     fn a_buffer_that_comes_after_the_end_is_counted_later() {
         let gpu = Gpu::new(28);
         let options = gpu.options(GpuKinds::KERNEL);
-        gpu.set("LATE", 600);
+        gpu.set("LATE", 3000);
         let (trace, report) = collect(&gpu, &options, || gpu.launch(c"kernel", 0, 7));
         assert_eq!((report.kept_buffers, report.kernels), (1, 0));
         // Nobody is there any more.
         drop(trace);
-        thread::sleep(Duration::from_millis(800));
         gpu.set("LATE", 0);
-        let (_, report) = collect(&gpu, &options, || gpu.launch(c"kernel", 0, 7));
-        assert_eq!((report.late_buffers, report.kernels), (1, 1));
+        let report = loop {
+            let (_, report) = collect(&gpu, &options, || gpu.launch(c"kernel", 0, 7));
+            assert_eq!(report.kernels, 1);
+            if report.late_buffers > 0 {
+                break report;
+            }
+            thread::sleep(Duration::from_millis(50));
+        };
+        assert_eq!(report.late_buffers, 1);
         warns(&report, "after the end of their collection");
     }
 }
@@ -337,19 +342,19 @@ apart! {
         let trace = Trace::default();
         gpu::start(&trace, &options).expect("started");
         gpu.launch(c"kernel", 0, 7);
-        gpu.set("FLUSH_MS", 1000);
-        let start = Instant::now();
+        gpu.set("FLUSH_MS", 4000);
         let report = gpu::stop(&trace).expect("stopped");
-        assert!(start.elapsed() < Duration::from_millis(900), "{:?}", start.elapsed());
         warns(&report, "did not come to an end within");
         assert_eq!((report.kernels, report.kept_buffers), (0, 1));
         // It is still at it.
         let (failure, message) = refused(&trace, &options);
         assert_eq!(failure, GpuFailure::Busy);
         assert!(message.contains("has not come back"), "{message}");
-        thread::sleep(Duration::from_millis(2500));
         gpu.set("FLUSH_MS", 0);
-        gpu::start(&trace, &options).expect("free again");
+        while let Err(failure) = gpu::start(&trace, &options) {
+            assert!(matches!(failure, Error::Gpu { failure: GpuFailure::Busy, .. }), "{failure}");
+            thread::sleep(Duration::from_millis(50));
+        }
         gpu.launch(c"kernel", 0, 7);
         let report = gpu::stop(&trace).expect("stopped");
         assert_eq!((report.kernels, report.late_buffers), (1, 1), "{report:?}");

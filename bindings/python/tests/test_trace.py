@@ -96,8 +96,9 @@ def test_times_are_those_of_perf_counter_ns():
 def test_the_thread_is_the_calling_one(tmp_path):
     with tptrace.Trace() as trace:
         trace.add_op("here", 1, 2)
-        threading.Thread(target=lambda: trace.add_op("there", 1, 2)).start()
-        time.sleep(0.05)
+        there = threading.Thread(target=lambda: trace.add_op("there", 1, 2))
+        there.start()
+        there.join()
         document = load(trace.write(tmp_path / "t.json"))
     assert named(document, "here")["tid"] != named(document, "there")["tid"]
 
