@@ -274,6 +274,32 @@ fn a_flight_recorder_knows_the_spans_that_began_before_its_memory() {
     assert!(steps > 1000 && steps < 100_000);
 }
 
+/// What a document alone has goes with it.
+#[test]
+fn a_flight_recorder_takes_no_memory_for_being_written() {
+    let trace = limited(512 << 10, Full::KeepRecent);
+    for number in 0..10_000 {
+        let span = trace.span(name("step"));
+        span.arg(name("number"), tptrace::Value::Int(number));
+        span.arg(name("text"), tptrace::Value::Text(tptrace::Text(format!("text {number}").as_bytes())));
+    }
+    trace.record_counter(name("counter"), 1.5);
+    let (first, before) = (document(&trace), trace.memory());
+    for format in [Format::Plain, Format::Torch, Format::Perfetto].into_iter().cycle().take(30) {
+        let mut sink = Vec::new();
+        let options = ExportOptions { format, ..ExportOptions::default() };
+        trace.write_to(Target::Writer(&mut sink), &options, None).expect("written");
+    }
+    assert_eq!(trace.memory(), before);
+    let last = document(&trace);
+    assert_eq!(slices(&first).len(), slices(&last).len());
+    for (one, other) in slices(&first).iter().zip(slices(&last)) {
+        assert_eq!(one["args"], other["args"]);
+    }
+    let newest = slices(&last).into_iter().last().expect("a span");
+    assert_eq!((&newest["args"]["number"], &newest["args"]["text"]), (&9999.into(), &"text 9999".into()));
+}
+
 #[test]
 fn a_thousand_threads_leave_no_memory_behind() {
     let trace = Trace::default();

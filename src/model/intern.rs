@@ -15,6 +15,9 @@ pub(crate) type Id = u32;
 /// The id of nothing. The interner never gives it out.
 pub(crate) const NONE: Id = 0;
 
+/// Set in ids of an interner that stands beside another one: see [`AsideInterner`].
+const ASIDE: Id = 1 << 31;
+
 /// The longest string accepted: 1 GiB.
 pub(crate) const MAX_LEN: usize = 1 << 30;
 
@@ -99,7 +102,7 @@ impl Interner {
     /// The id of `bytes`, new or known.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] if `bytes` is longer than [`MAX_LEN`]; [`Error::OutOfMemory`] past 2^32 strings.
+    /// [`Error::InvalidArgument`] if `bytes` is longer than [`MAX_LEN`]; [`Error::OutOfMemory`] past 2^31 strings.
     #[inline]
     pub(crate) fn intern(&mut self, bytes: &[u8]) -> Result<Id> {
         let hash = hash(&self.hasher, bytes);
@@ -123,7 +126,9 @@ impl Interner {
             )));
         }
         let id = Id::try_from(self.entries.len())
-            .map_err(|_| Error::OutOfMemory("a trace holds at most 2^32 different texts".into()))?;
+            .ok()
+            .filter(|&id| id < ASIDE)
+            .ok_or_else(|| Error::OutOfMemory("a trace holds at most 2^31 different texts".into()))?;
         let (chunk, offset) = self.place(bytes);
         let clean = is_clean(bytes);
         self.entries.push(Entry { chunk, offset, len: bytes.len() as u32, clean });
@@ -173,7 +178,36 @@ impl Interner {
     pub(crate) fn view(&self) -> Texts {
         let mut chunks = self.sealed.clone();
         chunks.push(Arc::new(self.tail.clone()));
-        Texts { entries: self.entries.view(), chunks }
+        Texts { entries: self.entries.view(), chunks, aside: None }
+    }
+}
+
+/// Strings beside those of a trace, which go with the one document that they are for.
+#[derive(Debug, Default)]
+pub(crate) struct AsideInterner {
+    own: Interner,
+}
+
+impl AsideInterner {
+    /// The id of `bytes`: that of `kept` if they are known there, which stays as it is.
+    ///
+    /// # Errors
+    /// As [`Interner::intern`].
+    pub(crate) fn intern(&mut self, kept: &mut Interner, bytes: &[u8]) -> Result<Id> {
+        match kept.find(bytes) {
+            Some(id) => Ok(id),
+            None => Ok(self.own.intern(bytes)? | ASIDE),
+        }
+    }
+
+    /// As [`Interner::push`].
+    pub(crate) fn push(&mut self, bytes: &[u8]) -> Result<Id> {
+        Ok(self.own.push(bytes)? | ASIDE)
+    }
+
+    /// The strings of the trace, and these.
+    pub(crate) fn join(self, texts: &mut Texts) {
+        texts.aside = Some(Arc::new(self.own.view()));
     }
 }
 
@@ -196,16 +230,20 @@ fn resolve<'a>(entries: &Log<Entry>, sealed: &'a [Arc<Vec<u8>>], tail: &'a [u8],
 pub(crate) struct Texts {
     entries: View<Entry>,
     chunks: Vec<Arc<Vec<u8>>>,
+    aside: Option<Arc<Texts>>,
 }
 
 impl Texts {
     #[inline]
     fn entry(&self, id: Id) -> (&[u8], bool) {
+        if id & ASIDE != 0 {
+            return self.aside.as_deref().map_or((b"", true), |aside| aside.entry(id & !ASIDE));
+        }
         let Some(entry) = self.entries.get(id as usize) else { return (b"", true) };
         (&self.chunks[entry.chunk as usize][entry.offset as usize..][..entry.len as usize], entry.clean)
     }
 
-    /// How many there are, with [`NONE`]: ids are smaller.
+    /// How many the trace has, with [`NONE`]: its ids are smaller.
     pub(crate) fn len(&self) -> usize {
         self.entries.len()
     }

@@ -10,7 +10,7 @@ use super::event::{Counter, GpuActivity, GpuKind, Instant, Int, MemoryEvent, Op,
 use super::extra::{GpuExtra, OpExtra};
 use super::gpu::{GpuInfo, GpuReport};
 use super::identity::RankWorld;
-use super::intern::{Id, Interner, NONE};
+use super::intern::{AsideInterner, Id, Interner, NONE};
 use super::keys::Keys;
 use super::log::Log;
 use super::pack;
@@ -38,10 +38,27 @@ pub(crate) enum IdOrder {
     Any,
 }
 
+/// Texts and side data of events that are in one document only, which go with it.
+#[derive(Debug, Default)]
+pub(crate) struct Aside {
+    texts: AsideInterner,
+    packed: AsideInterner,
+}
+
+impl Aside {
+    /// Lets a snapshot's events refer to these too.
+    pub(crate) fn join(self, snapshot: &mut Snapshot) {
+        self.texts.join(&mut snapshot.texts);
+        self.packed.join(&mut snapshot.packed);
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Store {
     texts: Interner,
     packed: Interner,
+    /// While an event is made that is in one document only: where its texts and side data go.
+    aside: Option<Box<Aside>>,
     ops: Log<OpRecord>,
     gpu: Log<GpuRecord>,
     links: Log<LinkRecord>,
@@ -83,6 +100,7 @@ impl Store {
         Self {
             texts: Interner::default(),
             packed: Interner::default(),
+            aside: None,
             ops: Log::default(),
             gpu: Log::default(),
             links: Log::default(),
@@ -144,9 +162,9 @@ impl Store {
         Ok(id)
     }
 
-    /// An op that is in one document only. Without an id it has [`NO_ID`], to become [`Store::next_id`] and more.
-    pub(crate) fn transient_op(&mut self, op: &Op<'_>) -> Option<OpRecord> {
-        self.op_record(op, NO_ID).ok()
+    /// An op that is in one document only, with its texts and side data in `aside`, if that is given. Without an id it has [`NO_ID`], to become [`Store::next_id`] and more.
+    pub(crate) fn transient_op(&mut self, op: &Op<'_>, aside: &mut Option<Box<Aside>>) -> Option<OpRecord> {
+        self.beside(aside, |store| store.op_record(op, NO_ID).ok())
     }
 
     /// After all ids of the trace, in their order.
@@ -191,7 +209,8 @@ impl Store {
 
     /// The number of a category and 1, or 0 if there are too many.
     fn category(&mut self, category: Text<'_>) -> Result<u8> {
-        let id = self.text(category)?;
+        // Listed for all documents to come.
+        let id = self.beside(&mut None, |store| store.text(category))?;
         if let Some(known) = self.categories.iter().position(|known| *known == id) {
             return Ok(known as u8 + 1);
         }
@@ -336,9 +355,13 @@ impl Store {
         Ok(())
     }
 
-    /// Values that are in one document only.
-    pub(crate) fn transient_counter(&mut self, counter: &Counter<'_>) -> Option<CounterRecord> {
-        self.counter_record(counter).ok()
+    /// Values that are in one document only, as [`Store::transient_op`].
+    pub(crate) fn transient_counter(
+        &mut self,
+        counter: &Counter<'_>,
+        aside: &mut Option<Box<Aside>>,
+    ) -> Option<CounterRecord> {
+        self.beside(aside, |store| store.counter_record(counter).ok())
     }
 
     fn counter_record(&mut self, counter: &Counter<'_>) -> Result<CounterRecord> {
@@ -372,9 +395,13 @@ impl Store {
         Ok(())
     }
 
-    /// An instant that is in one document only.
-    pub(crate) fn transient_instant(&mut self, instant: &Instant<'_>) -> Option<InstantRecord> {
-        self.instant_record(instant).ok()
+    /// An instant that is in one document only, as [`Store::transient_op`].
+    pub(crate) fn transient_instant(
+        &mut self,
+        instant: &Instant<'_>,
+        aside: &mut Option<Box<Aside>>,
+    ) -> Option<InstantRecord> {
+        self.beside(aside, |store| store.instant_record(instant).ok())
     }
 
     fn instant_record(&mut self, instant: &Instant<'_>) -> Result<InstantRecord> {

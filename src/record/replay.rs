@@ -11,7 +11,7 @@ use super::names::{Name, Table};
 use crate::model::event::{Arg, Counter, Instant, InstantScope, Op, OpKind, OwnedValue, Value};
 use crate::model::record::{CounterRecord, InstantRecord, MarkRecord, OpRecord};
 use crate::model::snapshot::Snapshot;
-use crate::model::store::{IdOrder, NO_ID, Store};
+use crate::model::store::{Aside, IdOrder, NO_ID, Store};
 use crate::trace::Shared;
 
 /// Events that are in a document, and not in the trace: spans that are still open, and with a limit that keeps the most
@@ -22,6 +22,8 @@ struct Recorded {
     instants: Vec<InstantRecord>,
     counters: Vec<CounterRecord>,
     marks: Vec<MarkRecord>,
+    /// Their texts and side data; None: they are the trace's.
+    aside: Option<Box<Aside>>,
 }
 
 impl Recorded {
@@ -45,6 +47,9 @@ impl Recorded {
         snapshot.instants.extend(self.instants);
         snapshot.counters.extend(self.counters);
         snapshot.marks.extend(self.marks);
+        if let Some(aside) = self.aside {
+            aside.join(&mut snapshot);
+        }
         snapshot
     }
 }
@@ -81,7 +86,7 @@ impl Core {
     /// Makes events of what was recorded since the last time, of this trace or, what does not stay, of this document, and
     /// answers what is there now. `offset_ns`: the trace's time less CLOCK_MONOTONIC's.
     pub(crate) fn snapshot(&self, shared: &Shared, offset_ns: i64, now_ns: i64) -> Snapshot {
-        let mut recorded = Recorded::default();
+        let mut recorded = Recorded { aside: Some(Box::default()), ..Recorded::default() };
         let mut names = Names::default();
         let mut reading = self.read();
         let keep = reading.keeps();
@@ -177,7 +182,8 @@ impl Maker<'_, '_> {
             ..Op::default()
         };
         if self.transient || unfinished {
-            self.recorded.ops.extend(self.store.transient_op(&op));
+            let Recorded { ops, aside, .. } = self.recorded;
+            ops.extend(self.store.transient_op(&op, aside));
         } else {
             // What cannot be stored is counted there.
             let _ = self.store.add_op(&op);
@@ -188,7 +194,8 @@ impl Maker<'_, '_> {
         let name = self.names.of(name).0.into();
         let instant = Instant { name, time_ns, thread_id: self.thread, scope: InstantScope::Thread, args: &[] };
         if self.transient {
-            self.recorded.instants.extend(self.store.transient_instant(&instant));
+            let Recorded { instants, aside, .. } = self.recorded;
+            instants.extend(self.store.transient_instant(&instant, aside));
         } else {
             let _ = self.store.add_instant(&instant);
         }
@@ -199,7 +206,8 @@ impl Maker<'_, '_> {
         let values = [Arg { key: "value".into(), value: Value::Float(value) }];
         let counter = Counter { name: name.into(), time_ns, values: &values };
         if self.transient {
-            self.recorded.counters.extend(self.store.transient_counter(&counter));
+            let Recorded { counters, aside, .. } = self.recorded;
+            counters.extend(self.store.transient_counter(&counter, aside));
         } else {
             let _ = self.store.add_counter(&counter);
         }

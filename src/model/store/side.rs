@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use super::Store;
+use super::{Aside, Store};
 use crate::error::Result;
 use crate::model::event::{Arg, Dtypes, Inputs, Text, Value};
 use crate::model::intern::{Id, NONE};
@@ -22,20 +22,39 @@ impl Store {
     pub(super) fn new_text(&mut self, text: Text<'_>) -> Result<Id> {
         let lossy = String::from_utf8_lossy(text.0);
         self.counts.repaired_texts += u64::from(matches!(lossy, std::borrow::Cow::Owned(_)));
-        self.texts.intern(lossy.as_bytes())
+        match &mut self.aside {
+            Some(aside) => aside.texts.intern(&mut self.texts, lossy.as_bytes()),
+            None => self.texts.intern(lossy.as_bytes()),
+        }
+    }
+
+    /// An id for side data: one for all that are equal, or a new one for what hardly ever repeats.
+    #[inline]
+    fn store_packed(&mut self, repeats: bool) -> Result<Id> {
+        match (&mut self.aside, repeats) {
+            (None, true) => self.packed.intern(&self.bytes_scratch),
+            (None, false) => self.packed.push(&self.bytes_scratch),
+            (Some(aside), true) => aside.packed.intern(&mut self.packed, &self.bytes_scratch),
+            (Some(aside), false) => aside.packed.push(&self.bytes_scratch),
+        }
+    }
+
+    /// Does `make` with what it puts into the store, but for threads, put beside it.
+    pub(super) fn beside<T>(&mut self, aside: &mut Option<Box<Aside>>, make: impl FnOnce(&mut Self) -> T) -> T {
+        std::mem::swap(&mut self.aside, aside);
+        let made = make(self);
+        std::mem::swap(&mut self.aside, aside);
+        made
     }
 
     /// Packs side data into a scratch buffer and stores it once.
     pub(super) fn pack(&mut self, fill: impl FnOnce(&mut Self, &mut Vec<u8>) -> Result<()>) -> Result<Id> {
         let mut bytes = std::mem::take(&mut self.bytes_scratch);
         bytes.clear();
-        let id = match fill(self, &mut bytes) {
-            Ok(()) if bytes.is_empty() => Ok(NONE),
-            Ok(()) => self.packed.intern(&bytes),
-            Err(error) => Err(error),
-        };
+        let filled = fill(self, &mut bytes);
         self.bytes_scratch = bytes;
-        id
+        filled?;
+        if self.bytes_scratch.is_empty() { Ok(NONE) } else { self.store_packed(true) }
     }
 
     /// Packs the rare part of an event, if it has one: once for all events if others are likely to have the same.
@@ -43,11 +62,7 @@ impl Store {
     pub(super) fn pack_extra(&mut self, repeats: bool, fill: impl FnOnce(&mut Vec<u8>)) -> Result<Id> {
         self.bytes_scratch.clear();
         fill(&mut self.bytes_scratch);
-        match (self.bytes_scratch.is_empty(), repeats) {
-            (true, _) => Ok(NONE),
-            (false, true) => self.packed.intern(&self.bytes_scratch),
-            (false, false) => self.packed.push(&self.bytes_scratch),
-        }
+        if self.bytes_scratch.is_empty() { Ok(NONE) } else { self.store_packed(repeats) }
     }
 
     pub(super) fn text_ids(&mut self, texts: &[Text<'_>]) -> Result<Vec<Id>> {
@@ -69,7 +84,9 @@ impl Store {
             _ => Vec::new(),
         };
         let id = self.pack(|_, out| pack::inputs(out, inputs, &names))?;
-        self.recent_inputs.note(inputs, id);
+        if self.aside.is_none() {
+            self.recent_inputs.note(inputs, id);
+        }
         Ok(id)
     }
 
@@ -111,8 +128,7 @@ impl Store {
             pack::put(&mut bytes, u64::from(*key));
             pack::value(&mut bytes, value, *text);
         }
-        let id = self.packed.push(&bytes);
         self.bytes_scratch = bytes;
-        id
+        self.store_packed(false)
     }
 }
