@@ -5,13 +5,13 @@ use std::ptr::null_mut;
 use std::sync::atomic::{self, Ordering};
 use std::sync::{Arc, Weak};
 
-use super::chunk::{Chunk, FIRST, LATER, Open, Record, UNIT};
-use super::clock::{self, Anchors, Converter};
+use super::chunk::{Chunk, FIRST, LATER, Record, UNIT};
+use super::clock::{self, Anchors};
 use super::lane::Lane;
 use super::local;
 use super::replay::Replay;
 use crate::model::counts::RecordCounts;
-use crate::sync::shared::{AtomicBool, AtomicU64, Mutex, MutexGuard, lock};
+use crate::sync::shared::{AtomicBool, AtomicU64, Mutex, lock};
 
 /// What happens when the memory for records is used up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -50,10 +50,10 @@ pub(crate) struct Core {
     /// Set under the registry's lock, which orders it. A lane that is made at the same time gets no chunk any more.
     closed: AtomicBool,
     /// What is recorded stays until the trace goes, since a journal tells of it. Does not change while a document is read.
-    journaled: AtomicBool,
+    pub(super) journaled: AtomicBool,
     pub(super) registry: Mutex<Registry>,
     /// One reader at a time, and how far it has come with each lane, by the lane's address.
-    reading: Mutex<HashMap<usize, Replay>>,
+    pub(super) reading: Mutex<HashMap<usize, Replay>>,
 }
 
 /// What the lock guards, and the guarded part of all lanes.
@@ -62,9 +62,11 @@ pub(super) struct Registry {
     lanes: *mut Lane,
     /// Lanes that there ever were.
     made: u64,
-    bytes: usize,
+    pub(super) bytes: usize,
     /// Bytes that records take which became events of the trace.
-    stored: usize,
+    pub(super) stored: usize,
+    /// A reader copies what a flight recorder has: it lets go of it at once.
+    pub(super) copying: bool,
     pub(super) order: u64,
     overwritten: u64,
     /// Of lanes that are gone.
@@ -77,28 +79,6 @@ pub(super) struct Registry {
 // SAFETY: lanes and chunks are used under the lock, or by the one thread that writes them (see `lane`), or by the reader,
 // for whom they are kept.
 unsafe impl Send for Registry {}
-
-/// A lane as a reader sees it.
-pub(super) struct Seen {
-    lane: *mut Lane,
-    pub(super) thread: u64,
-    pub(super) name: String,
-    /// Chunks, from the oldest on, and which of their records are new.
-    chunks: Vec<(*mut Chunk, usize, usize)>,
-}
-
-impl Seen {
-    /// The spans that were open when the first chunk began.
-    pub(super) fn open(&self) -> &[Open] {
-        // SAFETY: the chunks are kept while they are read.
-        self.chunks.first().map_or(&[], |&(chunk, ..)| unsafe { Chunk::open(chunk) })
-    }
-
-    pub(super) fn records(&self) -> impl Iterator<Item = &[Record]> {
-        // SAFETY: as above, and so many were published.
-        self.chunks.iter().map(|&(chunk, from, to)| unsafe { Chunk::records(chunk, from, to) })
-    }
-}
 
 impl Core {
     /// `collecting`: whether GPU work is collected into the trace.
@@ -119,6 +99,7 @@ impl Core {
                 made: 0,
                 bytes: 0,
                 stored: 0,
+                copying: false,
                 order: 0,
                 overwritten: 0,
                 dropped: 0,
@@ -228,6 +209,10 @@ impl Core {
         while registry.bytes + size > limit {
             let oldest = if self.keeps_recent() { registry.take_oldest() } else { null_mut() };
             if oldest.is_null() {
+                // All that could go is being copied, and free in a moment: until then there may be one chunk more.
+                if registry.copying && registry.bytes <= limit {
+                    break;
+                }
                 return false;
             }
             registry.overwritten += 1;
@@ -346,89 +331,6 @@ impl Core {
         drop(registry);
         gone.into_iter().for_each(Self::free_lane);
     }
-
-    /// Starts to read. Others wait until this goes; recording goes on meanwhile.
-    pub(super) fn read(&self) -> Reading<'_> {
-        Reading { core: self, replays: lock(&self.reading) }
-    }
-}
-
-/// One reader of what is recorded.
-pub(super) struct Reading<'c> {
-    core: &'c Core,
-    replays: MutexGuard<'c, HashMap<usize, Replay>>,
-}
-
-impl Reading<'_> {
-    /// Records stay when they are read.
-    pub(super) fn keeps(&self) -> bool {
-        self.core.keeps_recent() || self.core.journaled.load(Ordering::Relaxed)
-    }
-
-    /// Hands out a lane at a time: all that is new, which is then gone, or with [`Full::KeepRecent`] all that there is,
-    /// which stays. `read` answers the bytes that it stored. Answers how far the times may be off.
-    pub(super) fn each(&mut self, mut read: impl FnMut(&Seen, &mut Converter, &mut Replay) -> usize) -> u64 {
-        let keep = self.keeps();
-        let mut seen = Vec::new();
-        let mut converter = {
-            let mut registry = lock(&self.core.registry);
-            for lane in registry.lanes() {
-                seen.push(see(lane, keep));
-            }
-            // After the newest record.
-            let Some(anchors) = &mut registry.anchors else { return 0 };
-            anchors.add(true);
-            anchors.converter()
-        };
-        // In the order in which the threads came.
-        seen.reverse();
-        let mut stored = 0;
-        for one in &mut seen {
-            if one.name.is_empty() {
-                let name = std::fs::read_to_string(format!("/proc/self/task/{}/comm", one.thread));
-                one.name = name.unwrap_or_default().trim_end().to_owned();
-            }
-            let replay = self.replays.entry(one.lane as usize).or_default();
-            if keep {
-                *replay = Replay::default();
-            }
-            stored += read(one, &mut converter, replay);
-        }
-        let mut registry = lock(&self.core.registry);
-        registry.stored += if keep { 0 } else { stored };
-        let mut gone = Vec::new();
-        for one in seen {
-            if registry.release(&one, keep) {
-                self.replays.remove(&(one.lane as usize));
-                gone.push(one.lane);
-            }
-        }
-        drop(registry);
-        gone.into_iter().for_each(Core::free_lane);
-        converter.uncertainty_ns()
-    }
-}
-
-/// Looks at a lane under the lock: its chunks up to what is published now. They are kept until they are released.
-fn see(lane: &Lane, keep: bool) -> Seen {
-    // SAFETY: under the lock.
-    let guarded = unsafe { &mut *lane.guarded.get() };
-    guarded.readers += 1;
-    let mut chunks = Vec::new();
-    let mut at = guarded.first;
-    let mut from = if keep { 0 } else { guarded.read };
-    while !at.is_null() {
-        // SAFETY: the lane's own chunks, which live, and change their links under the lock only.
-        unsafe {
-            chunks.push((at, from, Chunk::len(at)));
-            (*at).readers += 1;
-            at = (*at).next;
-        }
-        from = 0;
-    }
-    let name = guarded.name.split(|&byte| byte == 0 || byte == b'\n').next().unwrap_or_default();
-    let name = String::from_utf8_lossy(name).into_owned();
-    Seen { lane: std::ptr::from_ref(lane).cast_mut(), thread: lane.thread, name, chunks }
 }
 
 impl Registry {
@@ -477,40 +379,6 @@ impl Registry {
             self.unmatched += (*lane).unmatched.load(Ordering::Relaxed);
         }
         self.bytes = self.bytes.saturating_sub(lane_bytes());
-    }
-
-    /// Lets go of what a reader has seen. True: the lane is to be freed.
-    fn release(&mut self, seen: &Seen, keep: bool) -> bool {
-        // SAFETY: under the lock; a lane that was seen lives until it is released.
-        let guarded = unsafe { &mut *(*seen.lane).guarded.get() };
-        guarded.readers -= 1;
-        for &(chunk, _, to) in &seen.chunks {
-            // SAFETY: kept until now.
-            unsafe {
-                (*chunk).readers -= 1;
-                if keep {
-                    continue;
-                }
-                // Chunks are released from the oldest on: this one is the first.
-                let full = chunk != guarded.last || guarded.ended;
-                if full && Chunk::len(chunk) == to {
-                    guarded.first = (*chunk).next;
-                    guarded.read = 0;
-                    if chunk == guarded.last {
-                        guarded.last = null_mut();
-                    }
-                    self.bytes -= (*chunk).size;
-                    Chunk::unmap(chunk);
-                } else if chunk == guarded.first {
-                    guarded.read = to;
-                }
-            }
-        }
-        let free = guarded.ended && guarded.first.is_null() && guarded.readers == 0;
-        if free {
-            self.remove(seen.lane);
-        }
-        free
     }
 }
 

@@ -16,6 +16,7 @@ mod local;
 mod models;
 mod names;
 mod quiet;
+mod reading;
 mod replay;
 
 pub use self::api::Span;

@@ -107,11 +107,9 @@ impl Core {
                 maker.store.thread_names.insert(seen.thread, seen.name.clone());
             }
             if !replay.begun {
-                replay.begin(seen.open(), &mut maker);
+                replay.begin(&seen.open, &mut maker);
             }
-            for records in seen.records() {
-                records.iter().for_each(|record| replay.record(*record, &mut maker));
-            }
+            seen.visit(|records| records.iter().for_each(|record| replay.record(*record, &mut maker)));
             let stored = maker.store.bytes().saturating_sub(before);
             replay.unfinished(now_ns, &mut maker);
             stored
