@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use tptrace::Error;
 use tptrace::merge::{Alignment, Input, Limits, MergeOptions, MergeReport, merge};
 use tptrace::output::{Target, WriteOptions};
+use tptrace::summary::{SummaryOptions, summarize};
 
 /// Inputs as files in a scratch folder.
 struct Files {
@@ -514,4 +515,29 @@ fn reports_name_the_inputs() {
     let names: Vec<_> =
         report.inputs.iter().map(|input| Path::new(&input.path).file_name().unwrap().to_owned()).collect();
     assert_eq!(names, ["in0.json", "in1.json"]);
+}
+
+#[test]
+fn blanks_may_be_as_many_as_they_like() {
+    let event = r#"{"name": "a", "ph": "X", "ts": 1, "dur": 3, "pid": 1, "tid": 1}"#;
+    let read = |document: &str| {
+        let files = Files::of(&[document]);
+        let (merged, report) = files.merge(&verbatim()).unwrap_or_else(|error| panic!("{error}: {document:.100}"));
+        assert_eq!(report.kept() as usize, events(&merged).len());
+        let options = SummaryOptions { threads: 1, ..SummaryOptions::default() };
+        let summary = summarize(files.inputs(), &options, None).expect("summed up");
+        assert_eq!(summary.names.iter().map(|name| name.count).sum::<u64>(), report.kept());
+        report.kept()
+    };
+    for count in (0..320).chain([5_000, 100_000]) {
+        for blank in [" ", "\n", "\t"] {
+            let blanks = blank.repeat(count);
+            assert_eq!(read(&format!("[{blanks}{event}{blanks}]")), 1);
+            assert_eq!(read(&format!("{{\"traceEvents\": [{event}{blanks},{blanks}{event}{blanks}]{blanks}}}")), 2);
+        }
+    }
+    // Also where a piece of a document ends, a megabyte on.
+    let blanks = " ".repeat(3_000);
+    let many = vec![event; 800].join(&format!("{blanks},{blanks}"));
+    assert_eq!(read(&format!("[{many}{blanks}]")), 800);
 }

@@ -182,10 +182,12 @@ impl Cutter {
                 let offset = self.offset;
                 self.offset += last as u64;
                 self.seen -= last;
+                // Zeros, not what follows in the document: blanks there would be skipped beyond the end.
+                bytes.truncate(last);
                 bytes.resize(last + PAD, 0);
                 return Ok(Some(Cut { bytes, length: last, offset, comma: false, open_end: false }));
             }
-            if length > limits.event_bytes + BLOCK {
+            if length > limits.event_bytes.saturating_add(BLOCK) {
                 let what = format!("an event of more than {} bytes", limits.event_bytes);
                 let error = Error::Limit { path: path.clone(), offset: self.offset, what };
                 self.end = Some((End::TooLong, self.offset));
