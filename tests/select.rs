@@ -406,3 +406,15 @@ proptest! {
         prop_assert_eq!(report.cut().total() as usize, events.len() - expected.len());
     }
 }
+
+#[test]
+fn a_verbatim_merge_is_selected_from_too() {
+    let window = Selection { window_ns: Some((0, 100_000)), ..Selection::default() };
+    let budget = Selection { max_bytes: Some(2_000), ..Selection::default() };
+    for selection in [window, budget] {
+        let options = MergeOptions { verbatim: true, selection, ..MergeOptions::default() };
+        let (document, report) = merged(&[document(0, &events())], &options).expect("merged");
+        assert!(names(&document).contains(&"gemm".to_owned()), "{:?}", names(&document));
+        assert!(report.cut().total() > 0 || report.complete_from_ns.is_none());
+    }
+}

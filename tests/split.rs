@@ -206,3 +206,45 @@ fn wrong_parts_are_refused_and_the_target_stays() {
     assert!(late.expect_err("changed").to_string().contains("changed"));
     assert!(!files.path("late").exists());
 }
+
+#[test]
+fn tasks_that_cannot_be_are_refused() {
+    let files = Files::of(&[rank(0, 3), rank(1, 3)]);
+    let options = MergeOptions::default();
+    let survey = |path: &PathBuf| split::survey(Input::Path(path.clone()), &options).expect("surveyed");
+    let surveys: Vec<String> = files.inputs.iter().map(survey).collect();
+    let task = split::plan(&surveys, &options).expect("planned").tasks[1].clone().expect("a task");
+    let out = files.path("fragment.gz");
+    let fragment = |changes: &[(&str, Value)]| {
+        let mut told: Value = serde_json::from_str(&task).expect("JSON");
+        for (place, value) in changes {
+            *told["content"].pointer_mut(place).expect("a member") = value.clone();
+        }
+        let input = Input::Path(files.inputs[1].clone());
+        split::fragment(input, &told.to_string(), &out, &WriteOptions::default(), None)
+    };
+    for (changes, why) in [
+        (vec![("/index", json!(2))], "none of the inputs"),
+        (vec![("/count", json!(0))], "none of the inputs"),
+        (vec![("/position", json!(u64::MAX))], "none of the inputs"),
+        (vec![("/place", json!(7))], "none of the inputs"),
+        (vec![("/block", json!(0))], "block of pids"),
+        (vec![("/block", json!(3))], "block of pids"),
+        (vec![("/block", json!(u64::MAX))], "block of pids"),
+        (vec![("/base", json!(u64::MAX))], "block of pids"),
+        (vec![("/base", json!(1u64 << 32))], "block of pids"),
+        (vec![("/plan", json!("x".repeat(70_000)))], "name of its plan"),
+        (vec![("/survey/events_at", json!(u64::MAX))], "start after its end"),
+    ] {
+        let error = fragment(&changes).expect_err("refused").to_string();
+        assert!(error.contains("this is no task") && error.contains(why), "{changes:?}: {error}");
+        assert!(!out.exists());
+    }
+    // Limits may be any.
+    for number in [json!(0), json!(usize::MAX)] {
+        fragment(&[("/event_bytes", number.clone()), ("/sort_bytes", number)]).expect("a fragment");
+    }
+    for offset in [i64::MIN, i64::MAX] {
+        fragment(&[("/offset", json!(offset)), ("/rank", json!(offset))]).expect("a fragment");
+    }
+}

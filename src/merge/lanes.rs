@@ -18,6 +18,8 @@ use crate::sync::{Mutex, lock};
 const PIDS: u64 = 1 << 32;
 /// The size of a block, as in the reference, if all fit.
 const BLOCK: u64 = 10_000_000;
+/// The smallest that is of use.
+const MIN_BLOCK: u64 = 4;
 /// No operating system that traces come from gives larger thread ids.
 const SYSTEM_TIDS: u64 = 4_200_000;
 /// Lane 0 of processes below [`SYSTEM_TIDS`] moves to here plus the pid.
@@ -34,9 +36,22 @@ pub(super) struct Block {
 }
 
 impl Block {
+    /// Where pids stay as they are.
+    pub(super) const NONE: Self = Self { base: 0, size: 0 };
+
+    /// Whether it is one that [`blocks`] may give.
+    pub(super) fn is_possible(self) -> bool {
+        (MIN_BLOCK..=PIDS).contains(&self.size) && self.base <= PIDS - self.size
+    }
+
     /// Pids at the top of the block that are given to odd ones.
     fn slots(self) -> u64 {
         (self.size / 4).clamp(1, 65_536)
+    }
+
+    /// Ordinary pids that it has room for; none in [`Block::NONE`].
+    fn ordinary(self) -> u64 {
+        self.size.saturating_sub(self.slots())
     }
 }
 
@@ -59,7 +74,7 @@ pub(super) fn blocks(ranks: &[i64]) -> Result<Vec<Block>> {
         return Ok(numbers.iter().flatten().map(|number| Block { base: number * BLOCK, size: BLOCK }).collect());
     }
     let size = PIDS / ranks.len() as u64;
-    if size < 4 {
+    if size < MIN_BLOCK {
         return Err(Error::invalid(format!("{} inputs are too many to keep their processes apart", ranks.len())));
     }
     Ok((0..ranks.len() as u64).map(|number| Block { base: number * size, size }).collect())
@@ -103,7 +118,7 @@ impl Lanes {
     #[inline(always)]
     pub(super) fn plain_pid(&self, raw: &[u8]) -> Option<u64> {
         let pid = ids::small(raw)?;
-        (pid < self.block.size - self.block.slots() && (pid | self.block.base) != 0).then_some(self.block.base + pid)
+        (pid < self.block.ordinary() && (pid | self.block.base) != 0).then_some(self.block.base + pid)
     }
 
     /// The new pid of any; `None` if the value stands for no process (null, a list, an object).

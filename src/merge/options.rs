@@ -41,6 +41,14 @@ pub struct Selection {
 }
 
 impl Selection {
+    /// The ranks in order, to be searched: there may be many of them, and of the inputs too.
+    pub(super) fn sorted_ranks(&self) -> Vec<i64> {
+        let mut ranks = self.ranks.clone();
+        ranks.sort_unstable();
+        ranks.dedup();
+        ranks
+    }
+
     /// Whether it leaves out events of an input.
     pub(super) fn cuts_events(&self) -> bool {
         let all = Self { ranks: self.ranks.clone(), ..Self::default() };

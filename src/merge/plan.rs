@@ -119,7 +119,8 @@ impl<'a> Plan<'a> {
     pub(super) fn new(inputs: Vec<Surveyed<'a>>, trace_name: String, options: &'a MergeOptions) -> Result<Self> {
         let count = inputs.len();
         let ranks: Vec<i64> = (0..).zip(&inputs).map(|(position, input)| input.rank.unwrap_or(position)).collect();
-        let wanted = |rank: i64| options.selection.ranks.is_empty() || options.selection.ranks.contains(&rank);
+        let asked = options.selection.sorted_ranks();
+        let wanted = |rank: i64| asked.is_empty() || asked.binary_search(&rank).is_ok();
         if !inputs.is_empty() && !ranks.iter().any(|&rank| wanted(rank)) {
             return Err(Error::invalid(format!(
                 "no input is of a rank that was asked for: they are of {}",
@@ -132,7 +133,7 @@ impl<'a> Plan<'a> {
         let mut comparable = true;
         let (mut aligned, blocks) = if options.verbatim {
             let none = Aligned { offsets: vec![0; count], domain: "unknown", ..Aligned::default() };
-            (none, vec![Block { base: 0, size: 0 }; count])
+            (none, vec![Block::NONE; count])
         } else {
             let mut aligned = clock::align(&clocks, &options.alignment);
             let by_clock = matches!(options.alignment, Alignment::Auto | Alignment::Force);
@@ -203,9 +204,8 @@ impl<'a> Plan<'a> {
 
     /// A plan that cuts one document, and changes nothing of what stays. Its ranks are those of its processes.
     pub(super) fn in_place(input: Surveyed<'a>, trace_name: String, options: &'a MergeOptions) -> Self {
-        let block = Block { base: 0, size: 0 };
-        let fate =
-            Fate { rank: input.rank.unwrap_or(0), place: 0, offset: 0, ids: Ids { position: 0, count: 1 }, block };
+        let (ids, block) = (Ids { position: 0, count: 1 }, Block::NONE);
+        let fate = Fate { rank: input.rank.unwrap_or(0), place: 0, offset: 0, ids, block };
         Self { trace_name, in_place: true, ..Self::of_part(Part::new(input, fate), 1, options) }
     }
 

@@ -54,7 +54,7 @@ pub(super) fn select(
                 part.fate.rank
             )));
         }
-        rules.ranks = ranks.many().then(|| (ranks, selection.ranks.clone()));
+        rules.ranks = ranks.many().then(|| (ranks, selection.sorted_ranks()));
     }
     if !selection.cuts_events() && rules.ranks.is_none() {
         return Ok(None);

@@ -80,7 +80,7 @@ pub(in crate::merge) struct Rules {
     names: Vec<Regex>,
     excluded: Vec<Regex>,
     min_duration: i64,
-    /// Ranks whose processes stay, and how they are told apart.
+    /// Ranks whose processes stay, sorted, and how they are told apart.
     pub(super) ranks: Option<(Ranks, Vec<i64>)>,
     /// Set once the histogram of the budget is known.
     pub(super) floor: Option<Floor>,
@@ -143,7 +143,7 @@ impl<'r> Judge<'r> {
             return known;
         }
         let text = if pid.first() == Some(&b'"') { json::decode(pid) } else { String::from_utf8_lossy(pid).into() };
-        let verdict = wanted.contains(&ranks.rank(&text, None));
+        let verdict = wanted.binary_search(&ranks.rank(&text, None)).is_ok();
         if self.processes.len() < MAX_MEMO {
             self.processes.insert(pid.into(), verdict);
         }

@@ -17,6 +17,8 @@ use crate::read::reader::Stored;
 
 /// Texts of other versions are refused.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
+/// Bytes of the name of a plan; ours have 32.
+const MAX_PLAN: usize = 256;
 
 /// Wraps every text.
 #[derive(Serialize, Deserialize)]
@@ -29,6 +31,11 @@ struct Envelope<T> {
 /// A text that is sent around.
 pub(super) trait Kind {
     const KIND: &'static str;
+
+    /// What cannot be, whoever wrote it: the text may come from another program.
+    fn check(&self) -> std::result::Result<(), &'static str> {
+        Ok(())
+    }
 }
 
 pub(super) fn print<T: Serialize + Kind>(content: &T) -> String {
@@ -46,7 +53,9 @@ pub(super) fn parse<T: DeserializeOwned + Kind>(text: &str, what: &str) -> Resul
     if envelope.kind != T::KIND {
         return Err(wrong(format!("it is a {}", envelope.kind)));
     }
-    serde_json::from_value(envelope.content).map_err(|error| wrong(error.to_string()))
+    let content: T = serde_json::from_value(envelope.content).map_err(|error| wrong(error.to_string()))?;
+    content.check().map_err(|why| wrong(why.to_owned()))?;
+    Ok(content)
 }
 
 /// What an input says of itself.
@@ -69,6 +78,13 @@ pub(super) struct Survey {
 
 impl Kind for Survey {
     const KIND: &'static str = "survey";
+
+    fn check(&self) -> std::result::Result<(), &'static str> {
+        if !self.gzip && self.events_at > self.size {
+            return Err("its events start after its end");
+        }
+        Ok(())
+    }
 }
 
 fn lossy(bytes: &[u8]) -> String {
@@ -143,6 +159,21 @@ pub(super) struct Task {
 
 impl Kind for Task {
     const KIND: &'static str = "task";
+
+    fn check(&self) -> std::result::Result<(), &'static str> {
+        if self.index >= self.count || self.place >= self.count || self.position >= self.count as u64 {
+            return Err("it is of none of the inputs that it counts");
+        }
+        let block = Block { base: self.base, size: self.block };
+        if !(self.verbatim && block == Block::NONE || block.is_possible()) {
+            return Err("its block of pids cannot be");
+        }
+        // It has to fit a field of a gzip header, with the rest that a fragment says of itself.
+        if self.plan.len() > MAX_PLAN {
+            return Err("the name of its plan is too long");
+        }
+        self.survey.check()
+    }
 }
 
 impl Task {
