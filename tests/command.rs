@@ -353,3 +353,16 @@ fn converting_goes_by_the_names() {
     }
     assert_eq!(fs::read_to_string(folder.path().join("r1.json")).expect("as it was"), rank(1, 3));
 }
+
+#[test]
+fn ranks_are_counted_before_they_are_listed() {
+    let folder = scratch();
+    // As many would not fit the memory.
+    let all = vec!["0-9223372036854775806"; 1000].join(",");
+    let refused = tptrace(folder.path(), &["merge", "r0.json", "-o", "out.json", "--rank", &all]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(words(&refused.stderr).contains("at most 1000000"), "{}", words(&refused.stderr));
+    assert!(!folder.path().join("out.json").exists());
+    let done = tptrace(folder.path(), &["merge", "-q", "r0.json", "r1.json", "-o", "out.json", "--rank", "1-1000000"]);
+    assert!(done.status.success(), "{}", words(&done.stderr));
+}

@@ -4,7 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use crate::Error;
-use crate::merge::{MergeOptions, cut};
+use crate::merge::{MergeOptions, Selection, cut};
 use crate::output::{Target, WriteOptions};
 use clap::Args;
 
@@ -37,11 +37,17 @@ pub(super) struct Arguments {
     quiet: bool,
 }
 
+impl Arguments {
+    pub(super) fn selection(&self) -> Result<Selection, Error> {
+        self.select.selection()
+    }
+}
+
 pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     let Arguments { file, output, select, salvage, compress, threads, quiet } = arguments;
     let options = MergeOptions {
         salvage,
-        selection: select.selection(),
+        selection: select.selection()?,
         write: WriteOptions { threads, ..compress.options() },
         ..MergeOptions::default()
     };

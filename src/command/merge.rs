@@ -7,7 +7,7 @@ use super::select::{self, Select};
 use super::terminal;
 use super::writing::Compress;
 use crate::Error;
-use crate::merge::{Alignment, MergeOptions, MergeReport, merge};
+use crate::merge::{Alignment, MergeOptions, MergeReport, Selection, merge};
 use crate::output::{Progress, Target, WriteOptions};
 use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -61,6 +61,12 @@ enum Align {
     Off,
 }
 
+impl Arguments {
+    pub(super) fn selection(&self) -> Result<Selection, Error> {
+        self.select.selection()
+    }
+}
+
 pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     let count = arguments.inputs.len();
     terminal::json_output(&arguments.output)?;
@@ -75,7 +81,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
         verbatim: arguments.verbatim,
         salvage: arguments.salvage,
         alignment,
-        selection: arguments.select.selection(),
+        selection: arguments.select.selection()?,
         write: WriteOptions { threads: arguments.threads, fsync: arguments.fsync, ..arguments.compress.options() },
         ..MergeOptions::default()
     };

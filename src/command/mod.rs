@@ -21,6 +21,8 @@ use std::ffi::OsString;
 
 use clap::{Parser, Subcommand};
 
+use crate::merge::Selection;
+
 /// Works on GPU and CPU traces that every trace viewer opens.
 #[derive(Debug, Parser)]
 #[command(name = "tptrace", version, arg_required_else_help = true)]
@@ -44,6 +46,23 @@ enum Command {
     Completions(pages::Completions),
     #[command(hide = true)]
     Man(pages::Man),
+}
+
+/// What the command would do, as text, and the selection that its options stand for; or what it would say and end with.
+/// Does nothing: for the fuzzer.
+pub fn understood(arguments: impl IntoIterator<Item = OsString>) -> Result<(String, Selection), (String, u8)> {
+    match Arguments::try_parse_from(arguments) {
+        Ok(arguments) => {
+            let said = format!("{arguments:?}");
+            let selection = match arguments.command {
+                Command::Merge(arguments) => arguments.selection(),
+                Command::Cut(arguments) => arguments.selection(),
+                _ => Ok(Selection::default()),
+            };
+            selection.map(|selection| (said, selection)).map_err(|error| (error.to_string(), 1))
+        }
+        Err(error) => Err((error.to_string(), error.exit_code().try_into().unwrap_or(2))),
+    }
 }
 
 /// Runs the command and answers its exit status: 0, 1 if it failed, 2 if its arguments, the first of which is its name,

@@ -1,18 +1,21 @@
 //! Which events stay: the options that `merge` and `cut` share, and what is said of the others.
 
+use std::ops::RangeInclusive;
+
+use crate::Error;
 use crate::merge::{MergeReport, Selection};
 use clap::Args;
 
 use super::units;
 
-/// What one `--rank` stands for.
-type Ranks = Vec<i64>;
+/// What all `--rank` together may stand for.
+const MAX_RANKS: u64 = 1_000_000;
 
 #[derive(Debug, Args)]
 pub(super) struct Select {
     /// Only these ranks, as in 0,4-7.
     #[arg(long, value_name = "RANKS", value_delimiter = ',', value_parser = units::ranks, allow_hyphen_values = true)]
-    rank: Vec<Ranks>,
+    rank: Vec<RangeInclusive<i64>>,
     /// Only what reaches into this time after the earliest event, as in 100ms..1.5s or ..2s.
     #[arg(long, value_name = "FROM..TO", value_parser = units::window, allow_hyphen_values = true)]
     window: Option<(i64, i64)>,
@@ -34,16 +37,24 @@ pub(super) struct Select {
 }
 
 impl Select {
-    pub(super) fn selection(self) -> Selection {
-        Selection {
-            ranks: self.rank.into_iter().flatten().collect(),
-            window_ns: self.window,
-            categories: self.category,
-            min_duration_ns: self.min_duration.unwrap_or(0),
-            names: self.name,
-            exclude_names: self.exclude_name,
-            max_bytes: self.max_size,
+    pub(super) fn selection(&self) -> Result<Selection, Error> {
+        // Counted before they are listed: a short line can stand for more than fits the memory.
+        let count = self.rank.iter().fold(0u64, |sum, range| {
+            let ranks = range.end().abs_diff(*range.start()).saturating_add(1);
+            sum.saturating_add(ranks)
+        });
+        if count > MAX_RANKS {
+            return Err(Error::invalid(format!("--rank names {count} ranks; at most {MAX_RANKS} can be chosen")));
         }
+        Ok(Selection {
+            ranks: self.rank.iter().cloned().flatten().collect(),
+            window_ns: self.window,
+            categories: self.category.clone(),
+            min_duration_ns: self.min_duration.unwrap_or(0),
+            names: self.name.clone(),
+            exclude_names: self.exclude_name.clone(),
+            max_bytes: self.max_size,
+        })
     }
 }
 

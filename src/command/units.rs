@@ -1,5 +1,7 @@
 //! Times, sizes and ranks as people write them.
 
+use std::ops::RangeInclusive;
+
 /// The number in front of a unit, and the unit.
 fn split(text: &str) -> Result<(f64, &str), String> {
     let text = text.trim();
@@ -58,17 +60,14 @@ pub(super) fn size(text: &str) -> Result<u64, String> {
 }
 
 /// One rank, or `FIRST-LAST`.
-pub(super) fn ranks(text: &str) -> Result<Vec<i64>, String> {
+pub(super) fn ranks(text: &str) -> Result<RangeInclusive<i64>, String> {
     let number = |text: &str| text.trim().parse::<i64>().map_err(|_| format!("{text:?} is no rank"));
     match text.get(1..).and_then(|rest| rest.find('-')) {
         Some(at) => {
             let (first, last) = (number(&text[..at + 1])?, number(&text[at + 2..])?);
-            match last.checked_sub(first) {
-                Some(0..1_000_000) => Ok((first..=last).collect()),
-                _ => Err(format!("{text:?} is no range of ranks")),
-            }
+            if first <= last { Ok(first..=last) } else { Err(format!("{text:?} is no range of ranks")) }
         }
-        None => Ok(vec![number(text)?]),
+        None => number(text).map(|rank| rank..=rank),
     }
 }
 
@@ -96,9 +95,9 @@ mod tests {
         assert_eq!(size("2 GiB"), Ok(2 << 30));
         assert_eq!(size("17"), Ok(17));
         assert!(size("1 parsec").is_err() && size("-1").is_err());
-        assert_eq!(ranks("3"), Ok(vec![3]));
-        assert_eq!(ranks("3-5"), Ok(vec![3, 4, 5]));
-        assert_eq!(ranks("-2--1"), Ok(vec![-2, -1]));
-        assert!(ranks("5-3").is_err() && ranks("x").is_err() && ranks("0-99999999999").is_err());
+        assert_eq!(ranks("3"), Ok(3..=3));
+        assert_eq!(ranks("3-5"), Ok(3..=5));
+        assert_eq!(ranks("-2--1"), Ok(-2..=-1));
+        assert!(ranks("5-3").is_err() && ranks("x").is_err() && ranks("0-99999999999999999999").is_err());
     }
 }
