@@ -68,6 +68,9 @@ step_package() {
 step_dependencies() { python3 scripts/dependencies.py; }
 step_bench() { venv && cargo bench --locked --bench export -- 20000 1 && cargo bench --locked --bench merge -- 5000 1 && cargo bench --locked --bench gpu -- 5000 1 && cargo bench --locked --bench record -- 20000 1 && "$scratch/venv/bin/python" benches/python_export.py --ops 5000 --rounds 1 && "$scratch/venv/bin/python" benches/python_spans.py --spans 5000 --rounds 1 && "$scratch/venv/bin/python" benches/python_sampler.py --seconds 0.1 --rounds 1 && "$scratch/venv/bin/python" benches/python_tensorplay.py --steps 20 --rounds 1; }
 
+# Each target for a short time, from its seeds: what it found in hours before stays found. Longer by hand (fuzz/README.md).
+step_fuzz() { python3 scripts/fuzz.py --seconds 12; }
+
 # On a machine with a GPU, against torch.profiler. Without one it says so, and why. The tests with fake libraries of CUDA's,
 # and with NVIDIA's headers and libraries, are among those of `rust`.
 step_gpu() {
@@ -75,7 +78,7 @@ step_gpu() {
     "$scratch/venv/bin/python" tests/gpu/run.py
 }
 
-steps="fmt clippy dependencies rust docs loom tsan asan python mypy clients readme package bench gpu"
+steps="fmt clippy dependencies rust docs loom tsan asan fuzz python mypy clients readme package bench gpu"
 [ "${1:-}" = list ] && { echo "$steps"; exit; }
 mkdir -p "$scratch"
 # A wheel of before would hide what changed.
@@ -99,7 +102,7 @@ for step in ${*:-$steps}; do
   if (set -e; "step_$step") >"$scratch/$step.log" 2>&1; then
     passed+=("$step")
     echo "   passed in $((SECONDS - start)) s"
-    grep -hE '^test result: |^clients: |^gpu: |^skipped: |^[0-9]+ passed|^readme: |^package: |^dependencies: |^Success: ' "$scratch/$step.log" | sed 's/^/   /'
+    grep -hE '^test result: |^fuzz: |^clients: |^gpu: |^skipped: |^[0-9]+ passed|^readme: |^package: |^dependencies: |^Success: ' "$scratch/$step.log" | sed 's/^/   /'
   else
     failed+=("$step")
     echo "   FAILED in $((SECONDS - start)) s, from $scratch/$step.log:"
