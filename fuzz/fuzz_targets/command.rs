@@ -39,7 +39,8 @@ fn environment(text: &str) {
     let digits = |text: &str| text.chars().filter(char::is_ascii_digit).collect::<String>();
     match read.rank {
         Some(rank) => {
-            let same = digits(text).trim_start_matches('0').to_owned() == digits(&rank.to_string()).trim_start_matches('0');
+            let same =
+                digits(text).trim_start_matches('0').to_owned() == digits(&rank.to_string()).trim_start_matches('0');
             assert!(same, "{text:?} is read as {rank}");
         }
         None => assert!(text.parse::<i64>().is_err(), "{text:?} is not read"),

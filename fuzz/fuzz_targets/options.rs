@@ -23,8 +23,11 @@ use tptrace::capi::trace::*;
 use tptrace::capi::types::*;
 use tptrace::capi::write::*;
 
-const DOCUMENTS: [&[u8]; 3] =
-    [include_bytes!("../seeds/merge/torch"), include_bytes!("../seeds/merge/chrome"), include_bytes!("../seeds/merge/torn")];
+const DOCUMENTS: [&[u8]; 3] = [
+    include_bytes!("../seeds/merge/torch"),
+    include_bytes!("../seeds/merge/chrome"),
+    include_bytes!("../seeds/merge/torn"),
+];
 /// What stands where a call may write.
 const BEFORE: &[u8] = b"what was there before";
 
@@ -148,7 +151,8 @@ fn numbers(u: &mut Unstructured<'_>, memory: &mut Memory) -> Result<(*const i64,
 
 /// A path in the folder, whatever the fuzzer calls it.
 fn path(u: &mut Unstructured<'_>, memory: &mut Memory, folder: &Path) -> Result<(tp_str, PathBuf)> {
-    let known = ["out.json", "out.json.gz", "out.pftrace", "new.json", "new.json.gz", "missing/x.json", "one", "", "%p%%p%"];
+    let known =
+        ["out.json", "out.json.gz", "out.pftrace", "new.json", "new.json.gz", "missing/x.json", "one", "", "%p%%p%"];
     let name = if u.ratio(15, 16)? {
         (*u.choose(&known)?).to_owned()
     } else {
@@ -342,7 +346,8 @@ fn trace(u: &mut Unstructured<'_>, memory: &mut Memory, folder: &Path, told: &mu
             for _ in 0..u.int_in_range(0..=2)? {
                 let json = match u.int_in_range(0..=3)? {
                     0 => memory.text(b"[{\"id\": 0, \"name\": \"x\"}, -1.5e-7, \"\\ud83d\\ude00\", null]"),
-                    1 => memory.text(&[b"[".repeat(u.int_in_range(0..=300)?), b"]".repeat(u.int_in_range(0..=300)?)].concat()),
+                    1 => memory
+                        .text(&[b"[".repeat(u.int_in_range(0..=300)?), b"]".repeat(u.int_in_range(0..=300)?)].concat()),
                     _ => text(u, memory)?,
                 };
                 answered(tp_trace_set_metadata(trace, text(u, memory)?, json), &bad);
@@ -359,7 +364,10 @@ fn trace(u: &mut Unstructured<'_>, memory: &mut Memory, folder: &Path, told: &mu
             counts.record_dropped = 7;
             answered(tp_trace_counts(trace, memory.sized(u, counts)?), &bad);
             if u.ratio(1, 8)? {
-                answered(tp_trace_set_gpu_info(trace, libraries(u, memory, folder)?), &[TP_STATUS_INVALID_ARGUMENT, TP_STATUS_UNSUPPORTED]);
+                answered(
+                    tp_trace_set_gpu_info(trace, libraries(u, memory, folder)?),
+                    &[TP_STATUS_INVALID_ARGUMENT, TP_STATUS_UNSUPPORTED],
+                );
             }
             if u.ratio(1, 8)? {
                 gpu(u, memory, folder, told, trace)?;
@@ -368,11 +376,18 @@ fn trace(u: &mut Unstructured<'_>, memory: &mut Memory, folder: &Path, told: &mu
             if bool::arbitrary(u)? {
                 let (to, out) = path(u, memory, folder)?;
                 let status = writes(&out, || tp_trace_write(trace, to, options));
-                answered(status, &[TP_STATUS_INVALID_ARGUMENT, TP_STATUS_UNSUPPORTED, TP_STATUS_IO, TP_STATUS_CANCELLED]);
+                answered(
+                    status,
+                    &[TP_STATUS_INVALID_ARGUMENT, TP_STATUS_UNSUPPORTED, TP_STATUS_IO, TP_STATUS_CANCELLED],
+                );
             } else {
-                let mut into = (Vec::<u8>::new(), if bool::arbitrary(u)? { usize::MAX } else { usize::from(u16::arbitrary(u)?) });
+                let mut into =
+                    (Vec::<u8>::new(), if bool::arbitrary(u)? { usize::MAX } else { usize::from(u16::arbitrary(u)?) });
                 let status = tp_trace_write_to(trace, Some(collect), (&raw mut into).cast(), options);
-                answered(status, &[TP_STATUS_INVALID_ARGUMENT, TP_STATUS_UNSUPPORTED, TP_STATUS_CALLBACK, TP_STATUS_CANCELLED]);
+                answered(
+                    status,
+                    &[TP_STATUS_INVALID_ARGUMENT, TP_STATUS_UNSUPPORTED, TP_STATUS_CALLBACK, TP_STATUS_CANCELLED],
+                );
                 if status == TP_STATUS_OK {
                     let file = folder.join("collected");
                     fs::write(&file, &into.0).expect("written");
@@ -387,7 +402,13 @@ fn trace(u: &mut Unstructured<'_>, memory: &mut Memory, folder: &Path, told: &mu
 }
 
 /// GPU work where there is no driver: what is wrong with the options comes first.
-fn gpu(u: &mut Unstructured<'_>, memory: &mut Memory, folder: &Path, told: &mut Told, trace: *mut tp_trace) -> Result<()> {
+fn gpu(
+    u: &mut Unstructured<'_>,
+    memory: &mut Memory,
+    folder: &Path,
+    told: &mut Told,
+    trace: *mut tp_trace,
+) -> Result<()> {
     let options = tp_gpu_options {
         size: 0,
         flags: flags(u, TP_GPU_ALL_CALLS | TP_GPU_NO_WAIT)?,
@@ -485,13 +506,8 @@ fn recovering(u: &mut Unstructured<'_>, memory: &mut Memory, folder: &Path, told
         let report: tp_recover_report = zeroed();
         let report = if bool::arbitrary(u)? { null_mut() } else { memory.sized(u, report)? };
         let status = writes(&out, || tp_recover(journal, to, options, report));
-        let bad = [
-            TP_STATUS_INVALID_ARGUMENT,
-            TP_STATUS_UNSUPPORTED,
-            TP_STATUS_IO,
-            TP_STATUS_MALFORMED,
-            TP_STATUS_CANCELLED,
-        ];
+        let bad =
+            [TP_STATUS_INVALID_ARGUMENT, TP_STATUS_UNSUPPORTED, TP_STATUS_IO, TP_STATUS_MALFORMED, TP_STATUS_CANCELLED];
         answered(status, &bad);
     }
     Ok(())

@@ -130,7 +130,14 @@ fn run(u: &mut Unstructured<'_>) -> Result<()> {
         compression: if has & 8 != 0 { Compression::Gzip } else { Compression::None },
         ..WriteOptions::default()
     };
-    let options = MergeOptions { verbatim: has & 16 != 0, salvage: has & 32 != 0, selection, limits, write, ..MergeOptions::default() };
+    let options = MergeOptions {
+        verbatim: has & 16 != 0,
+        salvage: has & 32 != 0,
+        selection,
+        limits,
+        write,
+        ..MergeOptions::default()
+    };
     let mut any = false;
 
     let survey = split::survey(Input::Path(input.clone()), &options).expect("a survey");
