@@ -46,7 +46,11 @@ impl Event {
     /// The phase, if it is one letter.
     #[inline(always)]
     pub(crate) fn phase(&self, bytes: &[u8]) -> u8 {
-        if self.ph.end - self.ph.start == 3 { bytes[self.ph.start as usize + 1] } else { 0 }
+        // Numbers may have three bytes too, and 1e5 does not end an async span.
+        match bytes[self.ph.start as usize..self.ph.end as usize] {
+            [b'"', phase, b'"'] => phase,
+            _ => 0,
+        }
     }
 
     #[inline(always)]

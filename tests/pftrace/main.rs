@@ -162,6 +162,16 @@ fn what_cannot_be_converted_is_counted() {
 }
 
 #[test]
+fn phases_that_are_no_text_are_counted() {
+    let json = r#"[{"ph": 7, "ts": 1}, {"ph": 1e5, "ts": 1, "id": 1}, {"ph": 17.5}, {"ph": null}, {"ph": ""}, {"ph": {"a": 1}}]"#;
+    let (bytes, report) = converted(json).expect("converted");
+    let unknown: Vec<_> = report.unknown.iter().map(|(phase, &count)| (phase.as_str(), count)).collect();
+    assert_eq!(unknown, [("", 1), ("17.5", 1), ("1e5", 1), ("7", 1), ("null", 1), ("{\"a\": 1}", 1)]);
+    let seen = reader::read(&bytes);
+    assert!(seen.slices.is_empty() && seen.legacy.is_empty(), "{seen:?}");
+}
+
+#[test]
 fn damage_is_an_error_that_names_the_byte() {
     for json in
         ["", "{\"traceEvents\": [{\"ph\": \"X\", \"ts\": 1", "{\"traceEvents\": [{\"ph\" \"X\"}]}", "\x0a\x05hello"]

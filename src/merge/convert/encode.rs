@@ -113,7 +113,7 @@ impl Encoder {
             if event.ph.is_empty() {
                 return Ok(false);
             }
-            let letter = json::decode(event.ph.of(bytes)).chars().take(8).collect();
+            let letter = unquoted(event.ph.of(bytes)).chars().take(8).collect();
             *self.report.unknown.entry(letter).or_default() += 1;
             return Ok(true);
         }
