@@ -303,6 +303,23 @@ fn a_flight_recorders_journal_stays_small() {
     assert_eq!(std::fs::read_dir(&folder).expect("listed").count(), 1);
 }
 
+#[test]
+fn a_flight_recorder_may_remember_more_than_there_is() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (number, record_bytes) in [usize::MAX, usize::MAX / 2 + 1].into_iter().enumerate() {
+        let journal = folder.path().join(number.to_string());
+        let options = TraceOptions { record_bytes, record_full: Full::KeepRecent, ..TraceOptions::default() };
+        let trace = Trace::new(&options);
+        trace.start_journal(&journal).expect("started");
+        for _ in 0..100_000 {
+            drop(trace.span(name("step")));
+        }
+        trace.sync_journal().expect("synced");
+        // More than a megabyte, and not begun anew.
+        assert_eq!(recovered(&journal).1.events, 100_000);
+    }
+}
+
 /// A journal to damage.
 fn some_journal(folder: &Path) -> PathBuf {
     let journal = folder.join("some");

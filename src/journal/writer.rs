@@ -290,7 +290,8 @@ impl Inner {
     /// anew.
     fn write_anew(&self, state: &mut State) {
         let limit = self.core.limits().bytes as u64;
-        if !self.core.keeps_recent() || limit == 0 || state.file.bytes() < (2 * limit + (1 << 20)).max(2 * state.anew) {
+        let enough = limit.saturating_mul(2).saturating_add(1 << 20).max(2 * state.anew);
+        if !self.core.keeps_recent() || limit == 0 || state.file.bytes() < enough {
             return;
         }
         // If it cannot be, the old one goes on.
