@@ -1,22 +1,32 @@
 #!/usr/bin/env python3
-"""Makes the seeds of the targets that read documents and journals, with the library itself.
+"""Makes the seeds of the fuzz targets.
 
 usage: TPTRACE_LIBRARY=target/release/libtptrace.so PYTHONPATH=bindings/python/src python3 fuzz/seeds.py
+       python3 fuzz/seeds.py TARGET...
 
-Run it when the formats get something new, and commit what it leaves. The other targets' seeds are what they found
-themselves, chosen by libFuzzer's -merge=1.
+Without targets: of those that read documents and journals, with the library itself. Run it when the formats get something
+new, and commit what it leaves. For targets: a few of the inputs that they found themselves (target/fuzz/corpus, after a run
+of scripts/fuzz.py), those that together reach the most places of the program.
 """
 
 import gzip
 import os
 import shutil
 import socket
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import tptrace
+if TYPE_CHECKING:
+    import tptrace
 
 SEEDS = Path(__file__).resolve().parent / "seeds"
+OUT = SEEDS.parent.parent / "target" / "fuzz"
+# Of what a target found: inputs that are kept, and bytes of all of them.
+KEPT = 40
+KEPT_BYTES = 20_000
 
 # What others write: spans as begin and end, async spans, objects, flows, text ids, times with fractions.
 CHROME = b"""{"displayTimeUnit":"ms","traceEvents":[
@@ -50,7 +60,7 @@ COMMANDS = [
 ]
 
 
-def fill(trace: tptrace.Trace, rank: int) -> None:
+def fill(trace: "tptrace.Trace", rank: int) -> None:
     trace.set_rank(rank, 2)
     trace.set_backend("nccl")
     trace.set_process_name("trainer")
@@ -77,7 +87,37 @@ def fill(trace: tptrace.Trace, rank: int) -> None:
     trace.record_async("end", "request", 11)
 
 
+def choose(target: str) -> None:
+    """A few inputs of a corpus, each of which adds the most places for its size."""
+    binary = next(OUT.glob(f"*/release/{target}"))
+    with tempfile.TemporaryDirectory() as folder:
+        # libFuzzer runs each, and writes down what it reached.
+        control = Path(folder) / "control"
+        merge = [binary, "-merge=1", f"-merge_control_file={control}", "-detect_leaks=0", folder, OUT / "corpus" / target]
+        subprocess.run(merge, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        lines = control.read_text().splitlines()
+    # Two numbers, the names, and for each name: STARTED, FT and its features, COV and its places.
+    files = [Path(line) for line in lines[2 : 2 + int(lines[0])]]
+    reached = {files[int(words[1])]: set(words[2:]) for line in lines if (words := line.split())[0] == "COV"}
+    seen: set[str] = set()
+    places: set[str] = set().union(*reached.values())
+    kept, room = [], KEPT_BYTES
+    while reached and len(kept) < KEPT:
+        best = max(reached, key=lambda file: len(reached[file] - seen) / (1000 + file.stat().st_size))
+        new = reached.pop(best) - seen
+        if new and best.stat().st_size <= room:
+            seen |= new
+            room -= best.stat().st_size
+            kept.append(best)
+    shutil.rmtree(SEEDS / target, ignore_errors=True)
+    for number, file in enumerate(kept):
+        put(target, f"{number:02}", file.read_bytes())
+    print(f"{target}: {len(kept)} of {len(files)} inputs, {KEPT_BYTES - room} bytes, {len(seen)} of {len(places)} places")
+
+
 def documents() -> dict[str, bytes]:
+    import tptrace
+
     made = {}
     for rank in (0, 1):
         with tptrace.Trace(base_ns=0) as trace:
@@ -102,6 +142,8 @@ def anonymous(content: bytes) -> bytes:
 
 def journal() -> bytes:
     """The blocks of a journal as the target takes them: kind, length in two bytes, contents. It adds the checksums."""
+    import tptrace
+
     # A trace that ends without being written leaves its journal.
     with tptrace.Trace(base_ns=0, journal="journal") as trace:
         fill(trace, 0)
@@ -124,6 +166,10 @@ def put(target: str, name: str, content: bytes) -> None:
 
 
 def main() -> None:
+    if len(sys.argv) > 1:
+        for target in sys.argv[1:]:
+            choose(target)
+        return
     folder = tempfile.mkdtemp()
     os.chdir(folder)
     try:

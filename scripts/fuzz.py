@@ -28,8 +28,8 @@ OUT = ROOT / "target" / "fuzz"
 FOUND = OUT / "found"
 # What one input may take, on a slow machine too.
 LIMITS = ["-rss_limit_mb=2048", "-timeout=25"]
-# Bytes of an input; the seeds are shorter. Of `gzip` a thousand times as many are compressed.
-LENGTHS = {"gzip": 256, "options": 2048, "parts": 2048, "command": 1024}
+# Bytes of an input; the seeds are shorter. Of `gzip` up to a thousand times as many are compressed.
+LENGTHS = {"gzip": 1024, "options": 2048, "parts": 2048, "command": 1024}
 LENGTH = 8192
 # Threads that just ended look like leaks.
 LEAKS = ["-detect_leaks=0"]
