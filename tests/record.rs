@@ -338,7 +338,12 @@ fn the_torch_format_has_them_on_their_threads() {
                 assert!(start > 0);
                 // PROCESS/task/THREAD.
                 let path = std::fs::read_link("/proc/thread-self").expect("told by the system");
-                (trace, path.file_name().and_then(|name| name.to_str()?.parse::<u64>().ok()))
+                let tid = path.file_name().and_then(|name| name.to_str()?.parse::<u64>().ok());
+                assert_eq!(tid, Some(tptrace::record::thread_id()));
+                let op =
+                    tptrace::Op { name: "added".into(), thread_id: tptrace::record::thread_id(), ..Default::default() };
+                trace.add_op(&op).expect("added");
+                (trace, tid)
             }
         })
         .map(|thread| {
@@ -346,12 +351,12 @@ fn the_torch_format_has_them_on_their_threads() {
             let document = written(&trace, Format::Torch);
             let all = slices(&document);
             let cats: Vec<&str> = all.iter().filter_map(|event| event["cat"].as_str()).collect();
-            assert_eq!(cats, ["cpu_op", "user_annotation"]);
+            assert_eq!(cats, ["cpu_op", "cpu_op", "user_annotation"], "the op that was added, and two spans");
             let named: Vec<&str> =
                 events(&document, "M").iter().filter_map(|event| event["args"]["name"].as_str()).collect();
             assert!(named.contains(&"worker"), "{named:?}");
             let tids: Vec<_> = all.iter().map(|event| event["tid"].as_u64()).collect();
-            assert_eq!(tids, [tid, tid], "the thread's own number");
+            assert_eq!(tids, [tid; 3], "the thread's own number");
             assert!(document["tptrace"]["recording"]["clock_uncertainty_ns"].as_u64().is_some());
         })
         .expect("a thread");

@@ -13,6 +13,12 @@ use super::replay::Replay;
 use crate::model::counts::RecordCounts;
 use crate::sync::shared::{AtomicBool, AtomicU64, Mutex, lock};
 
+/// The system's number of the calling thread, by which live spans know it. Ops with this `thread_id`, GPU calls with this
+/// `os_thread` and [`crate::Trace::set_thread_name`] with it meet the spans of the thread on one lane.
+pub fn thread_id() -> u64 {
+    rustix::thread::gettid().as_raw_nonzero().get() as u64
+}
+
 /// What happens when the memory for records is used up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Full {
@@ -175,7 +181,7 @@ impl Core {
         let Some(core) = self.itself.upgrade().filter(|_| !self.closed.load(Ordering::Relaxed)) else {
             return null_mut();
         };
-        let thread = rustix::thread::gettid().as_raw_nonzero().get() as u64;
+        let thread = thread_id();
         let Some(memory) = Chunk::map(lane_bytes()) else { return null_mut() };
         let lane: *mut Lane = memory.cast();
         let mut registry = lock(&self.registry);
