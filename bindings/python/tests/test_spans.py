@@ -77,6 +77,22 @@ def test_the_current_trace(tmp_path):
     assert {e["ph"] for e in document["traceEvents"]} >= {"X", "i", "C", "s", "f"}
 
 
+def test_what_is_added_without_a_thread_is_on_the_lane_of_its_spans(tmp_path):
+    with tptrace.Trace() as trace:
+        with trace.span("step"):
+            now = tptrace.now_ns()
+            trace.add_op("op", now, now + 1)
+            trace.add_instant("instant", now)
+            trace.add_memory(now, 1, 64, allocated=True)
+        for format in ("plain", "torch"):
+            document = load(trace.write(tmp_path / "trace.json", format=format))
+            found = [e for e in document["traceEvents"] if e.get("name") in ("step", "op", "instant", "[memory]")]
+            assert len(found) == 4 and len({(e["pid"], e["tid"]) for e in found}) == 1, found
+            lane = found[0]["tid"]
+            names = {e["args"]["name"] for e in document["traceEvents"] if e["name"] == "thread_name" and e["tid"] == lane}
+            assert names == {threading.current_thread().name}
+
+
 def test_async_functions_overlap(tmp_path):
     with tptrace.Trace() as trace:
 

@@ -318,7 +318,8 @@ class Trace:
         """Adds a slice on a CPU thread and answers its id, which GPU activities name as their external id.
 
         Args:
-            thread_id: any number that names the thread; the calling one's if not given.
+            thread_id: any number that names the thread; if not given the calling one's, threading.get_native_id(), by which its
+                spans go too.
             kind: "op", "user_annotation" or "backward".
             id: what GPU activities call this op; its position in the trace if not given.
             shapes: the shape of each input.
@@ -329,7 +330,7 @@ class Trace:
             stack: the call stack, innermost frame first.
             args: free arguments: integers, floats, bools and strings.
         """
-        thread = threading.get_ident() if thread_id is None else thread_id
+        thread = threading.get_native_id() if thread_id is None else thread_id
         number = _structs.choose(_structs.OP_KINDS, "kind", kind)
         made = _structs.op(
             name, start_ns, end_ns, thread, number, id, shapes, dtypes, call_site, gpu_ms, kernel_count, output_bytes,
@@ -408,7 +409,7 @@ class Trace:
         args: Optional[Mapping[str, Value]] = None,
     ) -> None:
         """Adds memory given out (`allocated`) or taken back, on a CUDA device or, without one, the CPU."""
-        thread = threading.get_ident() if thread_id is None else thread_id
+        thread = threading.get_native_id() if thread_id is None else thread_id
         free = _structs.args(args)
         made = c.MemoryEvent(
             flags=(2 if allocated else 0) | (0 if cuda_device is None else 1),
@@ -463,7 +464,7 @@ class Trace:
         args: Optional[Mapping[str, Value]] = None,
     ) -> None:
         """Adds something that happened and took no time. Its line covers the "thread", "process" or "global" all."""
-        thread = threading.get_ident() if thread_id is None else thread_id
+        thread = threading.get_native_id() if thread_id is None else thread_id
         free = _structs.args(args)
         made = c.Instant(
             scope=_structs.choose(_structs.SCOPES, "scope", scope),
