@@ -58,10 +58,13 @@ step_asan() {
 step_python() { venv && cd bindings/python && TPTRACE_REQUIRE_TENSORPLAY=1 TPTRACE_REQUIRE_DASK=1 "$scratch/venv/bin/python" -m pytest -q -p no:cacheprovider; }
 step_mypy() { venv && cd bindings/python && "$scratch/venv/bin/mypy" --cache-dir "$scratch/mypy" src/tptrace; }
 step_clients() { bash tests/clients/setup.sh && python3 tests/clients/run.py; }
-step_readme() { venv && cargo build --release --locked && "$scratch/venv/bin/python" tests/readme.py; }
-# What is installed, used as its users do. CMake comes from the registry, and pkg-config where the machine has none.
+finders() { # CMake comes from the registry, and pkg-config where the machine has none
+  "$scratch/venv/bin/pip" -q install cmake && { command -v pkg-config >/dev/null || "$scratch/venv/bin/pip" -q install pkgconf; }
+}
+step_readme() { venv && finders && cargo build --release --locked && "$scratch/venv/bin/python" tests/readme.py; }
+# What is installed, used as its users do.
 step_package() {
-  venv && "$scratch/venv/bin/pip" -q install cmake auditwheel build && { command -v pkg-config >/dev/null || "$scratch/venv/bin/pip" -q install pkgconf; } &&
+  venv && finders && "$scratch/venv/bin/pip" -q install auditwheel build &&
     PATH="$scratch/venv/bin:$PATH" python3 tests/package/run.py "$scratch/package" &&
     "$scratch/venv/bin/python" tests/package/wheel.py "$scratch"/wheel/*.whl "$scratch/wheels"
 }

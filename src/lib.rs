@@ -18,6 +18,11 @@
 #[doc = include_str!("../README.md")]
 mod readme {}
 
+/// The code of the guide, which shows the layer for `tracing` too.
+#[cfg(all(doctest, feature = "tracing"))]
+#[doc = include_str!("../docs/guide-rust.md")]
+mod guide {}
+
 // It hands out the bytes of atomics, which loom's are not.
 #[cfg(not(loom))]
 pub mod capi;
