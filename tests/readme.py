@@ -74,7 +74,11 @@ def main() -> int:
             runs = sorted(scratch.glob("run*"))
             assert scratch / "run" in runs, "its program leaves its traces there"
             for traces_of_run in runs:
-                guides.check(traces_of_run, ROOT / "target/release/tptrace")
+                try:
+                    guides.check(traces_of_run, ROOT / "target/release/tptrace")
+                except Exception:
+                    print(f"{document.name}: its program's traces in {traces_of_run.name} are not what it promises:", file=sys.stderr)
+                    raise
         checked = f"{ran} blocks ran, {excerpts} excerpts and the traces of {len(runs)} runs are right"
         print(f"readme: {document.name}: {checked}", flush=True)
     return 0

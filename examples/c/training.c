@@ -46,19 +46,23 @@ static tp_str path_of(int slot, const char *name) {
     return tp_cstr(paths[slot]);
 }
 
+static tp_name name_of(tp_str text, tp_str category) {
+    tp_name name = 0;
+    must(tp_name_new(text, category, &name), "tp_name_new");
+    return name;
+}
+
 static void intern_names(void) {
-    const struct {
-        tp_name *name;
-        tp_str text, category;
-    } all[] = {
-        {&load_batch, TP_STR("load batch"), TP_STR("dataloader")}, {&batch_flow, TP_STR("batch"), TP_STR("dataloader")},
-        {&forward, TP_STR("forward"), TP_STR("train")},            {&backward, TP_STR("backward"), TP_STR("train")},
-        {&save, TP_STR("write checkpoint"), TP_STR("io")},         {&checkpoint, TP_STR("checkpoint"), TP_STR("io")},
-        {&loss, TP_STR("loss"), TP_STR("train")},                  {&request, TP_STR("request"), TP_STR("server")},
-        {&key_step, TP_STR("step"), TP_STR("")},                   {&key_rows, TP_STR("rows"), TP_STR("")},
-    };
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
-        must(tp_name_new(all[i].text, all[i].category, all[i].name), "tp_name_new");
+    load_batch = name_of(TP_STR("load batch"), TP_STR("dataloader"));
+    batch_flow = name_of(TP_STR("batch"), TP_STR("dataloader"));
+    forward = name_of(TP_STR("forward"), TP_STR("train"));
+    backward = name_of(TP_STR("backward"), TP_STR("train"));
+    save = name_of(TP_STR("write checkpoint"), TP_STR("io"));
+    checkpoint = name_of(TP_STR("checkpoint"), TP_STR("io"));
+    loss = name_of(TP_STR("loss"), TP_STR("train"));
+    request = name_of(TP_STR("request"), TP_STR("server"));
+    key_step = name_of(TP_STR("step"), TP_STR("")); /* keys of arguments are names too */
+    key_rows = name_of(TP_STR("rows"), TP_STR(""));
 }
 
 static double compute(int rounds) {
