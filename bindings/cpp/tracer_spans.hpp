@@ -134,6 +134,36 @@ private:
     const tp_trace *trace_;
 };
 
+// What is recorded beside spans, now and on this thread. `trace`: a tp::Trace or a tp_trace pointer; of one that is NULL or was
+// freed it is nothing.
+
+// Something that happens.
+template <class Trace>
+void record_instant(const Trace &trace, Name name) noexcept {
+    (void)tp_record_instant(detail::handle_of(trace), name.bits());
+}
+
+// The value of a counter.
+template <class Trace>
+void record_counter(const Trace &trace, Name name, double value) noexcept {
+    (void)tp_record_counter(detail::handle_of(trace), name.bits(), value);
+}
+
+// A part of a flow: an arrow from one span to others, which hangs on the span that is open on this thread. `id` tells flows
+// of one name apart.
+enum class Flow : std::int32_t { start = TP_FLOW_START, step = TP_FLOW_STEP, end = TP_FLOW_END };
+template <class Trace>
+void record_flow(const Trace &trace, Flow part, Name name, std::uint64_t id) noexcept {
+    (void)tp_record_flow(detail::handle_of(trace), name.bits(), static_cast<std::int32_t>(part), id);
+}
+
+// A part of an async span, which may begin on one thread and end on another. `id` tells those of one category apart.
+enum class Async : std::int32_t { begin = TP_ASYNC_BEGIN, instant = TP_ASYNC_INSTANT, end = TP_ASYNC_END };
+template <class Trace>
+void record_async(const Trace &trace, Async part, Name name, std::uint64_t id) noexcept {
+    (void)tp_record_async(detail::handle_of(trace), name.bits(), static_cast<std::int32_t>(part), id);
+}
+
 } // namespace tp
 
 #define TP_DETAIL_JOIN2(a, b) a##b

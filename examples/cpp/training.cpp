@@ -66,7 +66,7 @@ private:
                 TP_SPAN_ARGS_IN(trace_, "dataloader", "load batch", {"step", step});
                 compute(100);
                 // The arrow starts at the span that is open here, and ends at the step that takes the batch.
-                tp_record_flow(trace_.get(), flow().bits(), TP_FLOW_START, static_cast<std::uint64_t>(step));
+                tp::record_flow(trace_, tp::Flow::start, flow(), static_cast<std::uint64_t>(step));
             }
             std::unique_lock<std::mutex> lock(mutex_);
             changed_.wait(lock, [this] { return loaded_ == taken_; });
@@ -93,10 +93,10 @@ public:
             // A name that is made up at run time; HTA and TensorBoard know steps by it.
             const tp::ScopedSpan span(trace_, tp::Name("ProfilerStep#" + std::to_string(step)), {{"step", step}});
             const int batch = loader.take();
-            tp_record_flow(trace_.get(), Loader::flow().bits(), TP_FLOW_END, static_cast<std::uint64_t>(batch));
+            tp::record_flow(trace_, tp::Flow::end, Loader::flow(), static_cast<std::uint64_t>(batch));
             train_step(step);
             if (step == 1) {
-                tp_record_async(trace_.get(), checkpoint_.bits(), TP_ASYNC_BEGIN, checkpoint_id);
+                tp::record_async(trace_, tp::Async::begin, checkpoint_, checkpoint_id);
                 saver = std::thread([this] { save(); });
             }
             if (step == 2) saver.join();
@@ -111,7 +111,7 @@ private:
             TP_SPAN_IN(trace_, "io", "write checkpoint");
             compute(200);
         }
-        tp_record_async(trace_.get(), checkpoint_.bits(), TP_ASYNC_END, checkpoint_id);
+        tp::record_async(trace_, tp::Async::end, checkpoint_, checkpoint_id);
     }
 
     void train_step(int step) {
@@ -137,7 +137,7 @@ private:
             TP_SPAN_IN(trace_, "train", "backward");
             compute(200);
         }
-        tp_record_counter(trace_.get(), loss_.bits(), 1.0 / (step + 1));
+        tp::record_counter(trace_, loss_, 1.0 / (step + 1));
 
         // What a framework's own profiler has after a step: ops and GPU work with given times.
         for (const Ran &layer : layers) add_layer(layer.name, layer.kernel, layer.start, layer.end);

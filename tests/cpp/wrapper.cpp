@@ -216,9 +216,31 @@ static void live(const std::string &path) {
     {
         TP_SPAN(static_cast<tp_trace *>(nullptr), "nowhere");
     }
-    CHECK(tp_record_counter(trace.get(), tp::Name("queue").bits(), 2) == TP_STATUS_OK);
+    tp::record_counter(trace, tp::Name("queue"), 2);
+    tp::record_instant(trace.get(), tp::Name("mark"));
+    tp::record_instant(static_cast<tp_trace *>(nullptr), tp::Name("nowhere"));
+    const tp::Name hands("hands over", "train"), waits("waits", "train");
+    tp::record_async(trace, tp::Async::begin, waits, 7);
+    {
+        TP_SPAN(trace, "gives");
+        tp::record_flow(trace, tp::Flow::start, hands, 5);
+    }
+    {
+        TP_SPAN(trace, "takes");
+        tp::record_flow(trace, tp::Flow::end, hands, 5);
+    }
+    tp::record_async(trace, tp::Async::instant, waits, 7);
+    tp::record_async(trace, tp::Async::end, waits, 7);
     trace.write(path);
-    CHECK(trace.counts().ops == 9 && trace.counts().record_unmatched == 0);
+    CHECK(trace.counts().ops == 11 && trace.counts().record_unmatched == 0);
+    CHECK(trace.counts().counters == 1 && trace.counts().instants == 1);
+    std::string document;
+    CHECK(trace.try_write_to([&](std::string_view piece) { return document.append(piece), true; }));
+    for (const char *event : {R"("hands over","cat":"train","ph":"s","id":"0x5")", R"("hands over","cat":"train","ph":"f","id":"0x5")",
+                              R"("waits","cat":"train","ph":"b","id":"0x7")", R"("waits","cat":"train","ph":"n","id":"0x7")",
+                              R"("waits","cat":"train","ph":"e","id":"0x7")"}) {
+        CHECK(document.find(event) != std::string::npos);
+    }
 }
 
 static void journals(const std::string &path) {
