@@ -60,7 +60,7 @@ put 755 "$libdir" "$built/libtptrace.so" "$full"
 ln -sfn "$full" "$to/$libdir/$soname"
 ln -sfn "$soname" "$to/$libdir/libtptrace.so"
 put 644 "$libdir" "$built/libtptrace.a"
-for header in include/tracer.h bindings/cpp/tracer.hpp bindings/cpp/tracer_spans.hpp bindings/cpp/tracer_loader.h; do
+for header in include/tracer.h bindings/cpp/tracer*.h*; do
   put 644 include/tptrace "$header"
 done
 for file in bindings/cmake/*.cmake; do

@@ -2,6 +2,7 @@
 #include <fstream>
 #include <sstream>
 #include <thread>
+#include <vector>
 
 #include "check.h"
 #include "tracer.hpp"

@@ -23,16 +23,15 @@ ROOT = HERE.parents[1]
 VERSION = re.search(r'^version = "(.+)"', (ROOT / "Cargo.toml").read_text(), re.MULTILINE)[1]
 PROGRAM = HERE / "program.cpp"
 
+HEADERS = {path.name for path in (ROOT / "bindings/cpp").iterdir()} | {"tracer.h"}
+
 LIBRARY = {
     "lib/libtptrace.a",
     "lib/libtptrace.so",
     "lib/libtptrace.so.0",
     f"lib/libtptrace.so.{VERSION}",
     "lib/pkgconfig/tptrace.pc",
-    "include/tptrace/tracer.h",
-    "include/tptrace/tracer.hpp",
-    "include/tptrace/tracer_loader.h",
-    "include/tptrace/tracer_spans.hpp",
+    *(f"include/tptrace/{name}" for name in HEADERS),
     "share/cmake/tptrace/tptraceConfig.cmake",
     "share/cmake/tptrace/tptraceConfigVersion.cmake",
 }
@@ -114,10 +113,10 @@ def with_pkg_config(scratch: pathlib.Path, prefix: pathlib.Path) -> None:
 
 
 def with_a_header(scratch: pathlib.Path, prefix: pathlib.Path) -> None:
-    """Copies of two headers, and the library beside the program."""
+    """Copies of the headers, and the library beside the program."""
     folder = scratch / "vendored"
     folder.mkdir()
-    for header in ("tracer.h", "tracer_loader.h", "tracer.hpp", "tracer_spans.hpp"):
+    for header in HEADERS:
         shutil.copy(prefix / "include/tptrace" / header, folder)
     program = folder / "program"
     flags = ["-std=c++17", "-DLOADED", "-Wall", "-Wextra", "-Werror", f"-I{folder}"]
