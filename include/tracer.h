@@ -27,7 +27,13 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#if defined(__cplusplus) && defined(__GNUC__)
+// <string.h> takes a C++ compiler as long as the rest of this header.
+#define TP_DETAIL_STRLEN __builtin_strlen
+#else
 #include <string.h>
+#define TP_DETAIL_STRLEN strlen
+#endif
 
 // The version of this header. The library's own: tp_version().
 #define TP_VERSION_MAJOR 0
@@ -1597,7 +1603,7 @@ tp_status tp_gpu_pop_op(struct tp_trace *trace);
 static inline tp_str tp_cstr(const char *text) {
     tp_str value;
     value.ptr = text;
-    value.len = text != NULL ? strlen(text) : 0;
+    value.len = text != NULL ? TP_DETAIL_STRLEN(text) : 0;
     return value;
 }
 

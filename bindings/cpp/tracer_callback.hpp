@@ -16,12 +16,74 @@ namespace tp {
 
 namespace detail {
 
-// An object of the caller's of some type, and what copies and frees it.
+// std::declval, which is <utility>'s.
+template <class T>
+std::add_rvalue_reference_t<T> some() noexcept;
+
+// What a function of the caller's throws while the library calls it, until the library has returned.
+class Caught {
+public:
+    Caught() = default;
+    Caught(const Caught &) = delete;
+    Caught &operator=(const Caught &) = delete;
+    ~Caught() {
+        if (thrown_ != nullptr) thrown_->end(thrown_, false);
+    }
+
+    // What the call answers, or true if nothing; false if it throws.
+    template <class Call, class Argument>
+    bool call(Call &call, const Argument &argument) noexcept {
+#if TP_EXCEPTIONS
+        try {
+            return answer(call, argument);
+        } catch (...) {
+            if (thrown_ == nullptr) thrown_ = new Exception;
+            return false;
+        }
+#else
+        return answer(call, argument);
+#endif
+    }
+
+    void rethrow() {
+        Thrown *const thrown = thrown_;
+        thrown_ = nullptr;
+        if (thrown != nullptr) thrown->end(thrown, true);
+    }
+
+private:
+    // A program whose calls can throw nothing does without the code for it.
+    struct Thrown {
+        void (*end)(Thrown *self, bool rethrow);
+    };
+#if TP_EXCEPTIONS
+    struct Exception : Thrown {
+        Exception() noexcept : Thrown{finish}, what(std::current_exception()) {}
+        static void finish(Thrown *self, bool rethrow) {
+            const std::exception_ptr what = static_cast<Exception *>(self)->what;
+            delete static_cast<Exception *>(self);
+            if (rethrow) std::rethrow_exception(what);
+        }
+        std::exception_ptr what;
+    };
+#endif
+
+    template <class Call, class Argument>
+    static bool answer(Call &call, const Argument &argument) {
+        if constexpr (std::is_void_v<decltype(call(argument))>) {
+            return call(argument), true;
+        } else {
+            return static_cast<bool>(call(argument));
+        }
+    }
+
+    Thrown *thrown_ = nullptr;
+};
+
+// A copy of an object of the caller's, and what knows its type.
 class Kept {
 public:
     Kept() = default;
-    template <class T>
-    Kept(T *object, int) noexcept : object_(object), manage_(manage<T>) {}
     Kept(const Kept &other)
         : object_(other.object_ != nullptr ? other.manage_(other.object_, true) : nullptr), manage_(other.manage_) {}
     Kept(Kept &&other) noexcept : object_(other.object_), manage_(other.manage_) { other.object_ = nullptr; }
@@ -38,24 +100,24 @@ public:
         if (object_ != nullptr) manage_(object_, false);
     }
 
+    template <class T>
+    void keep(T *object) noexcept {
+        object_ = object;
+        manage_ = manage<T>;
+    }
     void *get() const noexcept { return object_; }
 
 private:
     template <class T>
     static void *manage(void *object, bool copy) {
-        T *const typed = static_cast<T *>(object);
-        if (copy) return new T(*typed);
-        delete typed;
+        if (copy) return new T(*static_cast<T *>(object));
+        delete static_cast<T *>(object);
         return nullptr;
     }
 
     void *object_ = nullptr;
     void *(*manage_)(void *object, bool copy) = nullptr;
 };
-
-// std::declval, which is <utility>'s.
-template <class T>
-std::add_rvalue_reference_t<T> some() noexcept;
 
 // Whether a function object may hold no function: a std::function and its like.
 template <class Call>
@@ -67,7 +129,7 @@ inline constexpr bool holds_a_function<Function<Result(Argument...)>> = true;
 
 // A function of the caller's: a lambda, a function pointer or a function object such as a std::function, of which this keeps
 // a copy. None if default-made, or made of nullptr or of an empty function; calling none does nothing, and answers true
-// where there is an answer.
+// where there is an answer. Copies and calls of one object from several threads are as safe as those of the function.
 template <class Signature>
 class Callback;
 
@@ -82,24 +144,29 @@ public:
         if constexpr (std::is_pointer_v<Own> || detail::holds_a_function<Own>) {
             if (!call) return;
         }
+        kept_.keep(new Own(static_cast<Call &&>(call)));
         call_ = call_own<Own>;
-        kept_ = detail::Kept(new Own(static_cast<Call &&>(call)), 0);
     }
 
     explicit operator bool() const noexcept { return kept_.get() != nullptr; }
     Result operator()(Argument argument) const {
-        if (kept_.get() == nullptr) return static_cast<Result>(true);
-        return call_(kept_.get(), argument);
+        return kept_.get() != nullptr ? call_(kept_.get(), argument, nullptr) : static_cast<Result>(true);
+    }
+    // The same; what it throws goes to `caught`, and the answer is false. For this library's use; not where there is none.
+    Result guarded(Argument argument, detail::Caught &caught) const noexcept {
+        return call_(kept_.get(), argument, &caught);
     }
 
 private:
     template <class Own>
-    static Result call_own(void *own, Argument argument) {
-        return static_cast<Result>((*static_cast<Own *>(own))(argument));
+    static Result call_own(void *own, Argument argument, detail::Caught *caught) {
+        Own &call = *static_cast<Own *>(own);
+        return static_cast<Result>(caught != nullptr ? static_cast<Result>(caught->call(call, argument))
+                                                     : static_cast<Result>(call(argument)));
     }
 
     detail::Kept kept_;
-    Result (*call_)(void *own, Argument argument) = nullptr;
+    Result (*call_)(void *own, Argument argument, detail::Caught *caught) = nullptr;
 };
 
 template <class Signature>
@@ -118,63 +185,26 @@ using TextCallback = Callback<void(std::string_view)>;
 
 namespace detail {
 
-// A callback of the caller's behind a C function: what it throws waits here until the library has returned.
-template <class Call>
-class Shield {
-public:
-    explicit Shield(const Call &call) noexcept : call_(call) {}
-
-    // False if it threw, and what it answered if it answers.
-    template <class Argument>
-    bool operator()(const Argument &argument) noexcept {
-#if TP_EXCEPTIONS
-        try {
-            return answer(argument);
-        } catch (...) {
-            thrown_ = std::current_exception();
-            return false;
-        }
-#else
-        return answer(argument);
-#endif
+// A callback as the library takes it: a C function, and what it is given, which is this object.
+struct Progress {
+    explicit Progress(const ProgressCallback &given) noexcept : callback(given) {}
+    static std::int32_t call(const tp_progress *state, void *data) {
+        Progress *const self = static_cast<Progress *>(data);
+        return self->callback.guarded(*state, self->caught) ? 0 : 1;
     }
-
-    void rethrow() const {
-#if TP_EXCEPTIONS
-        if (thrown_) std::rethrow_exception(thrown_);
-#endif
-    }
-
-    // As the C functions take it; `data` is the shield.
-    static std::int32_t progress(const tp_progress *state, void *data) {
-        return (*static_cast<Shield *>(data))(*state) ? 0 : 1;
-    }
-    static void text(tp_str text, void *data) {
-        (*static_cast<Shield *>(data))(std::string_view(text.ptr, text.len));
-    }
-    static std::int32_t output(const std::uint8_t *bytes, std::size_t len, void *data) {
-        const std::string_view piece(reinterpret_cast<const char *>(bytes), len);
-        return (*static_cast<Shield *>(data))(piece) ? 0 : 1;
-    }
-
-private:
-    template <class Argument>
-    bool answer(const Argument &argument) {
-        if constexpr (std::is_void_v<decltype(call_(argument))>) {
-            return call_(argument), true;
-        } else {
-            return static_cast<bool>(call_(argument));
-        }
-    }
-
-    const Call &call_;
-#if TP_EXCEPTIONS
-    std::exception_ptr thrown_;
-#endif
+    const ProgressCallback &callback;
+    Caught caught;
 };
 
-using ProgressShield = Shield<ProgressCallback>;
-using TextShield = Shield<TextCallback>;
+struct Warn {
+    explicit Warn(const TextCallback &given) noexcept : callback(given) {}
+    static void call(tp_str text, void *data) {
+        Warn *const self = static_cast<Warn *>(data);
+        self->callback.guarded(std::string_view(text.ptr, text.len), self->caught);
+    }
+    const TextCallback &callback;
+    Caught caught;
+};
 
 } // namespace detail
 } // namespace tp

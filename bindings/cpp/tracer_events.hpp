@@ -25,6 +25,11 @@ inline tp_arg arg(std::string_view key, int kind) noexcept {
     return made;
 }
 
+inline void append(Bytes &texts, std::string_view text) {
+    const tp_str made = str(text);
+    texts.append(&made, sizeof made);
+}
+
 // Free arguments, for every event that has them. `Self` is the event, so that calls chain.
 template <class Self>
 class Args {
@@ -44,7 +49,7 @@ public:
         } else {
             made.text = str(value);
         }
-        args_.push(made);
+        args_.append(&made, sizeof made);
         return static_cast<Self &>(*this);
     }
 
@@ -68,7 +73,8 @@ enum class OpKind : std::int32_t {
 // A slice on a CPU thread.
 class Op : public detail::Args<Op> {
 public:
-    Op(std::string_view name, std::int64_t start_ns, std::int64_t end_ns) : op_(TP_INIT(tp_op)) {
+    Op(std::string_view name, std::int64_t start_ns, std::int64_t end_ns) : op_{} {
+        op_.size = sizeof op_;
         op_.name = str(name);
         op_.start_ns = start_ns;
         op_.end_ns = end_ns;
@@ -83,17 +89,13 @@ public:
         return input(shape.begin(), shape.size(), dtype);
     }
     Op &input(const std::int64_t *shape, std::size_t rank, std::int32_t dtype) {
-        dims_.append(shape, rank * sizeof *shape);
-        ranks_.push(static_cast<std::uint32_t>(rank));
-        dtypes_.push(dtype);
-        return *this;
+        dtypes_.append(&dtype, sizeof dtype);
+        return add_shape(shape, rank);
     }
     // One input whose element type is given as text. Either all inputs of an op are, or none.
     Op &input(std::initializer_list<std::int64_t> shape, std::string_view dtype) {
-        dims_.append(shape.begin(), shape.size() * sizeof(std::int64_t));
-        ranks_.push(static_cast<std::uint32_t>(shape.size()));
-        dtype_names_.push(str(dtype));
-        return *this;
+        detail::append(dtype_names_, dtype);
+        return add_shape(shape.begin(), shape.size());
     }
     Op &call_site(std::string_view place) { return op_.call_site = str(place), *this; }
     Op &gpu(double milliseconds, std::int64_t kernels) {
@@ -104,25 +106,36 @@ public:
     }
     Op &output_bytes(std::int64_t bytes) { return op_.output_bytes = bytes, *this; }
     // The next frame of the call stack; the innermost first.
-    Op &frame(std::string_view frame) { return stack_.push(str(frame)), *this; }
+    Op &frame(std::string_view frame) { return detail::append(stack_, frame), *this; }
 
     // The C struct; valid until this object changes.
     tp_op raw() const noexcept {
         tp_op op = op_;
-        op.input_count = ranks_.count<std::uint32_t>();
-        op.ranks = ranks_.as<std::uint32_t>();
-        op.dims = dims_.as<std::int64_t>();
-        op.dtypes = dtype_names_.empty() ? dtypes_.as<std::int32_t>() : nullptr;
-        op.dtype_names = dtype_names_.as<tp_str>();
-        op.dtype_count = dtype_names_.empty() ? dtypes_.count<std::int32_t>() : dtype_names_.count<tp_str>();
-        op.stack = stack_.as<tp_str>();
-        op.stack_count = stack_.count<tp_str>();
-        op.args = args_.as<tp_arg>();
-        op.arg_count = args_.count<tp_arg>();
+        op.input_count = ranks_.size() / sizeof *op.ranks;
+        op.ranks = static_cast<const std::uint32_t *>(ranks_.data());
+        op.dims = static_cast<const std::int64_t *>(dims_.data());
+        if (dtype_names_.size() != 0) {
+            op.dtype_names = static_cast<const tp_str *>(dtype_names_.data());
+            op.dtype_count = dtype_names_.size() / sizeof *op.dtype_names;
+        } else {
+            op.dtypes = static_cast<const std::int32_t *>(dtypes_.data());
+            op.dtype_count = dtypes_.size() / sizeof *op.dtypes;
+        }
+        op.stack = static_cast<const tp_str *>(stack_.data());
+        op.stack_count = stack_.size() / sizeof *op.stack;
+        op.args = static_cast<const tp_arg *>(args_.data());
+        op.arg_count = args_.size() / sizeof(tp_arg);
         return op;
     }
 
 private:
+    Op &add_shape(const std::int64_t *shape, std::size_t rank) {
+        const std::uint32_t dims = static_cast<std::uint32_t>(rank);
+        ranks_.append(&dims, sizeof dims);
+        dims_.append(shape, rank * sizeof *shape);
+        return *this;
+    }
+
     tp_op op_;
     detail::Bytes ranks_, dims_, dtypes_, dtype_names_, stack_;
 };
@@ -139,7 +152,8 @@ enum class GpuKind : std::int32_t {
 class GpuActivity : public detail::Args<GpuActivity> {
 public:
     GpuActivity(GpuKind kind, std::string_view name, std::int64_t start_ns, std::int64_t end_ns)
-        : gpu_(TP_INIT(tp_gpu_activity)) {
+        : gpu_{} {
+        gpu_.size = sizeof gpu_;
         gpu_.kind = static_cast<std::int32_t>(kind);
         gpu_.name = str(name);
         gpu_.start_ns = start_ns;
@@ -188,8 +202,8 @@ public:
     // The C struct; valid until this object changes.
     tp_gpu_activity raw() const noexcept {
         tp_gpu_activity gpu = gpu_;
-        gpu.args = args_.as<tp_arg>();
-        gpu.arg_count = args_.count<tp_arg>();
+        gpu.args = static_cast<const tp_arg *>(args_.data());
+        gpu.arg_count = args_.size() / sizeof(tp_arg);
         return gpu;
     }
 
@@ -201,7 +215,8 @@ private:
 class MemoryEvent : public detail::Args<MemoryEvent> {
 public:
     MemoryEvent(bool allocated, std::uint64_t address, std::int64_t bytes, std::int64_t time_ns)
-        : memory_(TP_INIT(tp_memory_event)) {
+        : memory_{} {
+        memory_.size = sizeof memory_;
         memory_.flags = allocated ? TP_MEMORY_ALLOCATED : 0;
         memory_.address = address;
         memory_.bytes = bytes;
@@ -215,8 +230,8 @@ public:
 
     tp_memory_event raw() const noexcept {
         tp_memory_event memory = memory_;
-        memory.args = args_.as<tp_arg>();
-        memory.arg_count = args_.count<tp_arg>();
+        memory.args = static_cast<const tp_arg *>(args_.data());
+        memory.arg_count = args_.size() / sizeof(tp_arg);
         return memory;
     }
 
@@ -227,19 +242,20 @@ private:
 // The stack of one thread at one moment.
 class Sample : public detail::Args<Sample> {
 public:
-    Sample(std::uint64_t os_thread, std::int64_t time_ns) : sample_(TP_INIT(tp_sample)) {
+    Sample(std::uint64_t os_thread, std::int64_t time_ns) : sample_{} {
+        sample_.size = sizeof sample_;
         sample_.os_thread = os_thread;
         sample_.time_ns = time_ns;
     }
     // The next frame; the innermost first.
-    Sample &frame(std::string_view frame) { return stack_.push(str(frame)), *this; }
+    Sample &frame(std::string_view frame) { return detail::append(stack_, frame), *this; }
 
     tp_sample raw() const noexcept {
         tp_sample sample = sample_;
-        sample.stack = stack_.as<tp_str>();
-        sample.stack_count = stack_.count<tp_str>();
-        sample.args = args_.as<tp_arg>();
-        sample.arg_count = args_.count<tp_arg>();
+        sample.stack = static_cast<const tp_str *>(stack_.data());
+        sample.stack_count = stack_.size() / sizeof(tp_str);
+        sample.args = static_cast<const tp_arg *>(args_.data());
+        sample.arg_count = args_.size() / sizeof(tp_arg);
         return sample;
     }
 
@@ -251,15 +267,16 @@ private:
 // Values of a counter track at one moment: one `arg` for each of its series, a finite number.
 class Counter : public detail::Args<Counter> {
 public:
-    Counter(std::string_view name, std::int64_t time_ns) : counter_(TP_INIT(tp_counter)) {
+    Counter(std::string_view name, std::int64_t time_ns) : counter_{} {
+        counter_.size = sizeof counter_;
         counter_.name = str(name);
         counter_.time_ns = time_ns;
     }
 
     tp_counter raw() const noexcept {
         tp_counter counter = counter_;
-        counter.values = args_.as<tp_arg>();
-        counter.value_count = args_.count<tp_arg>();
+        counter.values = static_cast<const tp_arg *>(args_.data());
+        counter.value_count = args_.size() / sizeof(tp_arg);
         return counter;
     }
 
@@ -276,7 +293,8 @@ enum class Scope : std::int32_t {
 // Something that happened and took no time.
 class Instant : public detail::Args<Instant> {
 public:
-    Instant(std::string_view name, std::int64_t time_ns) : instant_(TP_INIT(tp_instant)) {
+    Instant(std::string_view name, std::int64_t time_ns) : instant_{} {
+        instant_.size = sizeof instant_;
         instant_.name = str(name);
         instant_.time_ns = time_ns;
     }
@@ -285,8 +303,8 @@ public:
 
     tp_instant raw() const noexcept {
         tp_instant instant = instant_;
-        instant.args = args_.as<tp_arg>();
-        instant.arg_count = args_.count<tp_arg>();
+        instant.args = static_cast<const tp_arg *>(args_.data());
+        instant.arg_count = args_.size() / sizeof(tp_arg);
         return instant;
     }
 

@@ -38,7 +38,8 @@ namespace detail {
 // A tp_gpu_libraries, and the texts that it points to.
 class Libraries {
 public:
-    explicit Libraries(const GpuLibraries &given) : raw_(TP_INIT(tp_gpu_libraries)), paths_(given.search_paths) {
+    explicit Libraries(const GpuLibraries &given) : raw_{}, paths_(given.search_paths) {
+        raw_.size = sizeof raw_;
         raw_.libcuda = str(given.libcuda);
         raw_.libcudart = str(given.libcudart);
         raw_.libcupti = str(given.libcupti);
@@ -56,22 +57,28 @@ private:
 };
 
 inline std::string told(tp_status (*call)(const tp_gpu_libraries *, char *, std::size_t, std::size_t *),
-                        const GpuLibraries &given) {
-    const Libraries libraries{given};
+                        const tp_gpu_libraries *libraries) {
     std::string text;
     std::size_t length = 0;
     // What there is may change in between, and with it the length.
-    while (call(libraries.raw(), &text[0], text.empty() ? 0 : text.size() + 1, &length) == TP_STATUS_OK &&
+    while (call(libraries, &text[0], text.empty() ? 0 : text.size() + 1, &length) == TP_STATUS_OK &&
            length > text.size())
         text.resize(length);
     text.resize(length < text.size() ? length : text.size());
     return text;
 }
 
+inline void clear(tp_gpu_report *report) noexcept {
+    if (report == nullptr) return;
+    *report = {};
+    report->size = sizeof *report;
+}
+
 inline Status gpu_start(tp_trace *trace, const GpuOptions &given) {
     const Libraries libraries{given.libraries};
-    TextShield warn{given.warn};
-    tp_gpu_options options = TP_INIT(tp_gpu_options);
+    Warn warn{given.warn};
+    tp_gpu_options options{};
+    options.size = sizeof options;
     options.flags = (given.all_calls ? TP_GPU_ALL_CALLS : 0u) | (given.wait ? 0u : TP_GPU_NO_WAIT);
     options.kinds = given.kinds;
     options.buffer_bytes = given.buffer_bytes;
@@ -79,26 +86,38 @@ inline Status gpu_start(tp_trace *trace, const GpuOptions &given) {
     options.stop_timeout_ms = given.stop_timeout_ms;
     options.libraries = libraries.raw();
     if (given.warn) {
-        options.warn = TextShield::text;
+        options.warn = Warn::call;
         options.warn_data = &warn;
     }
     const tp_status code = tp_gpu_start(trace, &options);
-    warn.rethrow();
+    warn.caught.rethrow();
     return Status{code};
 }
 
 } // namespace detail
 
 // What there is of GPUs, in numbers; see tp_gpu_info. Starts the driver if there is one.
-inline Status try_gpu_info(tp_gpu_facts &facts, const GpuLibraries &given = {}) {
+inline Status try_gpu_info(tp_gpu_facts &facts) {
+    facts = {};
+    facts.size = sizeof facts;
+    return Status{tp_gpu_info(nullptr, &facts)};
+}
+inline Status try_gpu_info(tp_gpu_facts &facts, const GpuLibraries &given) {
     const detail::Libraries libraries{given};
-    facts = TP_INIT(tp_gpu_facts);
+    facts = {};
+    facts.size = sizeof facts;
     return Status{tp_gpu_info(libraries.raw(), &facts)};
 }
 // The same in lines of text for a person; empty if the arguments cannot be used.
-inline std::string gpu_info_text(const GpuLibraries &given = {}) { return detail::told(tp_gpu_info_text, given); }
+inline std::string gpu_info_text() { return detail::told(tp_gpu_info_text, nullptr); }
+inline std::string gpu_info_text(const GpuLibraries &given) {
+    return detail::told(tp_gpu_info_text, detail::Libraries{given}.raw());
+}
 // The same as one JSON object.
-inline std::string gpu_info_json(const GpuLibraries &given = {}) { return detail::told(tp_gpu_info_json, given); }
+inline std::string gpu_info_json() { return detail::told(tp_gpu_info_json, nullptr); }
+inline std::string gpu_info_json(const GpuLibraries &given) {
+    return detail::told(tp_gpu_info_json, detail::Libraries{given}.raw());
+}
 
 // Says that the CUDA calls of this thread come from the op of that id, as long as this object lives. `trace`: a tp::Trace.
 class GpuOp {

@@ -17,7 +17,8 @@
 namespace tp {
 namespace detail {
 
-// Plain values one after the other, all of one type, which whoever adds and reads them knows.
+// Plain values one after the other, all of one type, which only who adds and reads them knows: so this is no template,
+// which would be compiled for each of them.
 class Bytes {
 public:
     Bytes() = default;
@@ -39,12 +40,6 @@ public:
         size_ += bytes;
         if (before != data_) ::operator delete(before);
     }
-    template <class T>
-    void push(const T &value) {
-        static_assert(std::is_trivially_copyable_v<T>, "copied byte by byte");
-        append(&value, sizeof value);
-    }
-
     void swap(Bytes &other) noexcept {
         char *const data = data_;
         const std::size_t size = size_, capacity = capacity_;
@@ -52,15 +47,9 @@ public:
         other.data_ = data, other.size_ = size, other.capacity_ = capacity;
     }
 
-    bool empty() const noexcept { return size_ == 0; }
-    template <class T>
-    std::size_t count() const noexcept {
-        return size_ / sizeof(T);
-    }
-    template <class T>
-    const T *as() const noexcept {
-        return static_cast<const T *>(static_cast<const void *>(data_));
-    }
+    const void *data() const noexcept { return data_; }
+    // In bytes.
+    std::size_t size() const noexcept { return size_; }
 
 private:
     char *data_ = nullptr;
@@ -186,13 +175,16 @@ public:
     }
 
     // As the C functions take them; valid as long as this object and the texts are.
-    const tp_str *data() const noexcept { return texts_.as<tp_str>(); }
-    std::size_t size() const noexcept { return texts_.count<tp_str>(); }
+    const tp_str *data() const noexcept { return static_cast<const tp_str *>(texts_.data()); }
+    std::size_t size() const noexcept { return texts_.size() / sizeof(tp_str); }
 
 private:
     template <class From, class To>
     void add(From from, To to) {
-        for (; from != to; ++from) texts_.push(str(std::string_view(*from)));
+        for (; from != to; ++from) {
+            const tp_str text = str(std::string_view(*from));
+            texts_.append(&text, sizeof text);
+        }
     }
 
     detail::Bytes texts_;

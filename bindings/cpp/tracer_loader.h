@@ -22,6 +22,7 @@
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #define TP_LOADER_SONAME "libtptrace.so.0"

@@ -14,6 +14,9 @@
 #include "tracer_status.hpp"
 #include "tracer_write.hpp"
 
+// Before a function that is compiled only where it is called: what it is made of costs others nothing.
+#define TP_DETAIL_ONCE_USED template <class = void>
+
 namespace tp {
 
 // A time from and a time to, in nanoseconds after the earliest event of the input, or neither. Made of two numbers, of a
@@ -83,9 +86,11 @@ namespace detail {
 
 // MergeOptions as the library takes them, with what they point to.
 struct MergeCall {
-    explicit MergeCall(const MergeOptions &given)
+    template <class Options>
+    explicit MergeCall(const Options &given)
         : progress{given.progress}, warn{given.warn}, categories(given.categories), names(given.names),
           exclude_names(given.exclude_names) {
+        options.size = sizeof options;
         options.flags = (given.verbatim ? TP_MERGE_VERBATIM : 0u) | (given.salvage ? TP_MERGE_SALVAGE : 0u) |
                         (given.fsync ? TP_MERGE_FSYNC : 0u) | (given.window_ns ? TP_MERGE_WINDOW : 0u);
         options.alignment = given.alignment;
@@ -110,11 +115,11 @@ struct MergeCall {
         options.min_duration_ns = given.min_duration_ns;
         options.max_bytes = given.max_bytes;
         if (given.progress) {
-            options.progress = ProgressShield::progress;
+            options.progress = Progress::call;
             options.progress_data = &progress;
         }
         if (given.warn) {
-            options.warn = TextShield::text;
+            options.warn = Warn::call;
             options.warn_data = &warn;
         }
     }
@@ -122,41 +127,52 @@ struct MergeCall {
     MergeCall &operator=(const MergeCall &) = delete;
 
     Status done(tp_status code) {
-        progress.rethrow();
-        warn.rethrow();
+        progress.caught.rethrow();
+        warn.caught.rethrow();
         return Status{code};
     }
 
-    ProgressShield progress;
-    TextShield warn;
+    Progress progress;
+    Warn warn;
     Texts categories, names, exclude_names;
-    tp_merge_options options = TP_INIT(tp_merge_options);
+    tp_merge_options options{};
 };
+
+inline void clear(tp_merge_report *report) noexcept {
+    if (report == nullptr) return;
+    *report = {};
+    report->size = sizeof *report;
+}
 
 // Takes what the library gives, one text after the other.
 struct Taken {
-    void operator()(std::string_view text) const { list.emplace_back(text); }
-
-    mutable List<std::string> list;
+    void operator()(tp_str text) { list.emplace_back(text.ptr, text.len); }
+    static void call(tp_str text, void *data) {
+        Taken *const self = static_cast<Taken *>(data);
+        self->caught.call(*self, text);
+    }
+    List<std::string> list;
+    Caught caught;
 };
 
 } // namespace detail
 
 // Merges trace files, one for each rank, into one; see tp_trace_merge. What a callback throws comes out of this call.
-inline Status try_merge(const Texts &paths, std::string_view out_path,
+TP_DETAIL_ONCE_USED
+Status try_merge(const Texts &paths, std::string_view out_path,
                         const MergeOptions &given = {}, tp_merge_report *report = nullptr) {
     detail::MergeCall call(given);
-    if (report != nullptr) *report = TP_INIT(tp_merge_report);
+    detail::clear(report);
     return call.done(tp_trace_merge(paths.data(), paths.size(), str(out_path), &call.options, report));
 }
 
 // A merge in parts, which may run on several machines; see tp_merge_survey. `out` is written on success.
-inline Status try_merge_survey(std::string_view path, std::string &out, const MergeOptions &given = {}) {
+TP_DETAIL_ONCE_USED
+Status try_merge_survey(std::string_view path, std::string &out, const MergeOptions &given = {}) {
     detail::MergeCall call(given);
-    const detail::Taken taken;
-    detail::Shield<detail::Taken> shield{taken};
-    const Status status = call.done(tp_merge_survey(str(path), &call.options, shield.text, &shield));
-    shield.rethrow();
+    detail::Taken taken;
+    const Status status = call.done(tp_merge_survey(str(path), &call.options, detail::Taken::call, &taken));
+    taken.caught.rethrow();
     if (status) out = std::move(taken.list.front());
     return status;
 }
@@ -166,13 +182,13 @@ struct MergePlan {
     std::string join;
 };
 
-inline Status try_merge_plan(const Texts &surveys, MergePlan &out, const MergeOptions &given = {}) {
+TP_DETAIL_ONCE_USED
+Status try_merge_plan(const Texts &surveys, MergePlan &out, const MergeOptions &given = {}) {
     detail::MergeCall call(given);
-    const detail::Taken taken;
-    detail::Shield<detail::Taken> shield{taken};
+    detail::Taken taken;
     const Status status = call.done(
-        tp_merge_plan(surveys.data(), surveys.size(), &call.options, shield.text, &shield));
-    shield.rethrow();
+        tp_merge_plan(surveys.data(), surveys.size(), &call.options, detail::Taken::call, &taken));
+    taken.caught.rethrow();
     if (status) {
         out.join = std::move(taken.list.back());
         taken.list.pop_back();
@@ -181,47 +197,54 @@ inline Status try_merge_plan(const Texts &surveys, MergePlan &out, const MergeOp
     return status;
 }
 
-inline Status try_merge_fragment(std::string_view path, std::string_view task, std::string_view out_path,
+TP_DETAIL_ONCE_USED
+Status try_merge_fragment(std::string_view path, std::string_view task, std::string_view out_path,
                                  const MergeOptions &given = {}) {
     detail::MergeCall call(given);
     return call.done(tp_merge_fragment(str(path), str(task), str(out_path), &call.options));
 }
 
-inline Status try_merge_join(std::string_view plan, const Texts &fragments,
+TP_DETAIL_ONCE_USED
+Status try_merge_join(std::string_view plan, const Texts &fragments,
                              std::string_view out_path, const MergeOptions &given = {},
                              tp_merge_report *report = nullptr) {
     detail::MergeCall call(given);
-    if (report != nullptr) *report = TP_INIT(tp_merge_report);
+    detail::clear(report);
     return call.done(
         tp_merge_join(str(plan), fragments.data(), fragments.size(), str(out_path), &call.options, report));
 }
 
 #if TP_EXCEPTIONS
-inline tp_merge_report merge(const Texts &paths, std::string_view out_path,
+TP_DETAIL_ONCE_USED
+tp_merge_report merge(const Texts &paths, std::string_view out_path,
                              const MergeOptions &options = {}) {
     tp_merge_report report;
     detail::check(try_merge(paths, out_path, options, &report));
     return report;
 }
 
-inline std::string merge_survey(std::string_view path, const MergeOptions &options = {}) {
+TP_DETAIL_ONCE_USED
+std::string merge_survey(std::string_view path, const MergeOptions &options = {}) {
     std::string survey;
     detail::check(try_merge_survey(path, survey, options));
     return survey;
 }
 
-inline MergePlan merge_plan(const Texts &surveys, const MergeOptions &options = {}) {
+TP_DETAIL_ONCE_USED
+MergePlan merge_plan(const Texts &surveys, const MergeOptions &options = {}) {
     MergePlan plan;
     detail::check(try_merge_plan(surveys, plan, options));
     return plan;
 }
 
-inline void merge_fragment(std::string_view path, std::string_view task, std::string_view out_path,
+TP_DETAIL_ONCE_USED
+void merge_fragment(std::string_view path, std::string_view task, std::string_view out_path,
                            const MergeOptions &options = {}) {
     detail::check(try_merge_fragment(path, task, out_path, options));
 }
 
-inline tp_merge_report merge_join(std::string_view plan, const Texts &fragments,
+TP_DETAIL_ONCE_USED
+tp_merge_report merge_join(std::string_view plan, const Texts &fragments,
                                   std::string_view out_path, const MergeOptions &options = {}) {
     tp_merge_report report;
     detail::check(try_merge_join(plan, fragments, out_path, options, &report));

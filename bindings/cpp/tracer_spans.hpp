@@ -99,14 +99,18 @@ private:
 class ScopedSpan {
 public:
     template <class Trace>
-    ScopedSpan(const Trace &trace, const SpanSite &site, std::initializer_list<SpanArg> args = {}) noexcept
-        : trace_(site.is_on() ? detail::handle_of(trace) : nullptr) {
-        begin(site.name(), args);
+    ScopedSpan(const Trace &trace, const SpanSite &site) noexcept
+        : ScopedSpan(site.is_on() ? detail::handle_of(trace) : nullptr, site.name().bits()) {}
+    template <class Trace>
+    ScopedSpan(const Trace &trace, const SpanSite &site, std::initializer_list<SpanArg> args) noexcept
+        : ScopedSpan(trace, site) {
+        give(args);
     }
     template <class Trace>
-    ScopedSpan(const Trace &trace, Name name, std::initializer_list<SpanArg> args = {}) noexcept
-        : trace_(detail::handle_of(trace)) {
-        begin(name, args);
+    ScopedSpan(const Trace &trace, Name name) noexcept : ScopedSpan(detail::handle_of(trace), name.bits()) {}
+    template <class Trace>
+    ScopedSpan(const Trace &trace, Name name, std::initializer_list<SpanArg> args) noexcept : ScopedSpan(trace, name) {
+        give(args);
     }
     ~ScopedSpan() {
         if (trace_ != nullptr) (void)tp_span_end(trace_);
@@ -120,14 +124,14 @@ public:
     }
 
 private:
-    void begin(Name name, std::initializer_list<SpanArg> args) noexcept {
+    ScopedSpan(const tp_trace *trace, tp_name name) noexcept : trace_(trace) {
         if (trace_ == nullptr) return;
-        const tp_status status = tp_span_begin(trace_, name.bits());
+        const tp_status status = tp_span_begin(trace_, name);
         // A span that was dropped for want of room has an end all the same.
-        if (status != TP_STATUS_OK && status != TP_STATUS_LIMIT) {
-            trace_ = nullptr;
-            return;
-        }
+        if (status != TP_STATUS_OK && status != TP_STATUS_LIMIT) trace_ = nullptr;
+    }
+    void give(std::initializer_list<SpanArg> args) const noexcept {
+        if (trace_ == nullptr) return;
         for (const SpanArg &arg : args) arg.give(trace_);
     }
 

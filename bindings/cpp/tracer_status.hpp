@@ -60,10 +60,10 @@ public:
 private:
     // Where there is no library, nobody else could say so.
     static std::string words(const Status &status) {
-        std::string said(status.name());
+        std::string said;
+        said += tp_status_name(status.code());
         if (!status.message().empty()) {
-            said += ": ";
-            said += status.message();
+            said.append(": ").append(status.message());
         } else if (status.code() == TP_STATUS_UNAVAILABLE) {
             said += ": no libtptrace that has this call was found, or the trace was closed (TPTRACE_LIBRARY names one)";
         }

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <string_view>
 #include <type_traits>
-#include <utility>
 
 #include "tracer.h"
 #include "tracer_callback.hpp"
@@ -38,17 +37,21 @@ public:
     explicit Trace(Closed) noexcept {}
 
     ~Trace() { tp_trace_free(trace_); }
-    Trace(Trace &&other) noexcept : trace_(std::exchange(other.trace_, nullptr)) {}
+    Trace(Trace &&other) noexcept : trace_(other.trace_) { other.trace_ = nullptr; }
     Trace &operator=(Trace &&other) noexcept {
-        std::swap(trace_, other.trace_);
+        tp_trace *const mine = trace_;
+        trace_ = other.trace_;
+        other.trace_ = mine;
         return *this;
     }
     Trace(const Trace &) = delete;
     Trace &operator=(const Trace &) = delete;
 
     // Makes an empty trace; what this object held before is freed.
-    Status open(const TraceOptions &given = {}) noexcept {
-        tp_trace_options options = TP_INIT(tp_trace_options);
+    Status open() noexcept { return make(nullptr); }
+    Status open(const TraceOptions &given) noexcept {
+        tp_trace_options options{};
+        options.size = sizeof options;
         options.clock = given.clock;
         options.flags = given.has_base ? TP_TRACE_HAS_BASE : 0u;
         options.base_ns = given.base_ns;
@@ -56,12 +59,7 @@ public:
         options.record_bytes = given.record_bytes;
         options.record_full = given.keep_recent ? TP_RECORD_KEEP_RECENT : TP_RECORD_DROP_NEW;
         options.journal = str(given.journal);
-        tp_trace *made = nullptr;
-        Status status{tp_trace_new(&options, &made)};
-        if (status) {
-            tp_trace_free(std::exchange(trace_, made));
-        }
-        return status;
+        return make(&options);
     }
 
     // The C handle, still owned by this object.
@@ -95,56 +93,74 @@ public:
         return Status{tp_trace_set_metadata(trace_, str(key), str(json))};
     }
     // Keeps what there is of GPUs in the trace: `deviceProperties` and the versions of the torch format.
-    Status try_set_gpu_info(const GpuLibraries &given = {}) {
+    Status try_set_gpu_info() { return Status{tp_trace_set_gpu_info(trace_, nullptr)}; }
+    Status try_set_gpu_info(const GpuLibraries &given) {
         const detail::Libraries libraries{given};
         return Status{tp_trace_set_gpu_info(trace_, libraries.raw())};
     }
     // Starts to collect what the GPU does, for all threads, until it is stopped; see tp_gpu_start. What `warn` throws comes
     // out of this call, with the collection running.
-    Status try_gpu_start(const GpuOptions &given = {}) { return detail::gpu_start(trace_, given); }
+    Status try_gpu_start() { return Status{tp_gpu_start(trace_, nullptr)}; }
+    Status try_gpu_start(const GpuOptions &given) { return detail::gpu_start(trace_, given); }
     // Ends the collection; see tp_gpu_stop. `warnings` gets what is odd, in sentences: a std::vector<std::string>, say.
     template <class Strings>
     Status try_gpu_stop(tp_gpu_report *report, Strings *warnings) {
         if (warnings == nullptr) return try_gpu_stop(report);
-        const auto keep = [warnings](std::string_view text) { warnings->emplace_back(text.data(), text.size()); };
-        detail::Shield<decltype(keep)> shield{keep};
-        if (report != nullptr) *report = TP_INIT(tp_gpu_report);
-        const tp_status code = tp_gpu_stop(trace_, report, shield.text, &shield);
-        shield.rethrow();
+        struct Keep {
+            void operator()(tp_str text) { to->emplace_back(text.ptr, text.len); }
+            static void call(tp_str text, void *data) {
+                Keep *const self = static_cast<Keep *>(data);
+                self->caught.call(*self, text);
+            }
+            Strings *to;
+            detail::Caught caught;
+        } keep{warnings, {}};
+        detail::clear(report);
+        const tp_status code = tp_gpu_stop(trace_, report, Keep::call, &keep);
+        keep.caught.rethrow();
         return Status{code};
     }
     Status try_gpu_stop(tp_gpu_report *report = nullptr, std::nullptr_t = nullptr) {
-        if (report != nullptr) *report = TP_INIT(tp_gpu_report);
+        detail::clear(report);
         return Status{tp_gpu_stop(trace_, report, nullptr, nullptr)};
     }
     Status try_counts(tp_counts &counts) const noexcept {
-        counts = TP_INIT(tp_counts);
+        counts = {};
+        counts.size = sizeof counts;
         return Status{tp_trace_counts(trace_, &counts)};
     }
 
     // Writes a file, replacing it as a whole. What a progress callback throws comes out of this call.
-    Status try_write(std::string_view path, const WriteOptions &given = {}) const {
-        detail::ProgressShield progress{given.progress};
+    Status try_write(std::string_view path) const noexcept { return Status{tp_trace_write(trace_, str(path), nullptr)}; }
+    Status try_write(std::string_view path, const WriteOptions &given) const {
+        detail::Progress progress{given.progress};
         const tp_write_options options = detail::raw(given, progress);
         const tp_status code = tp_trace_write(trace_, str(path), &options);
-        progress.rethrow();
+        progress.caught.rethrow();
         return Status{code};
     }
     // Hands the document to `output`, `bool(std::string_view)`, piece by piece on this thread; false ends the write
     // with TP_STATUS_CALLBACK. What it throws comes out of this call.
     template <class Output>
     Status try_write_to(const Output &output, const WriteOptions &given = {}) const {
-        detail::ProgressShield progress{given.progress};
+        detail::Progress progress{given.progress};
         const tp_write_options options = detail::raw(given, progress);
-        detail::Shield<Output> shield{output};
-        const tp_status code = tp_trace_write_to(trace_, shield.output, &shield, &options);
-        shield.rethrow();
-        progress.rethrow();
+        struct Take {
+            static std::int32_t call(const std::uint8_t *bytes, std::size_t len, void *data) {
+                Take *const self = static_cast<Take *>(data);
+                return self->caught.call(self->output, std::string_view(reinterpret_cast<const char *>(bytes), len)) ? 0 : 1;
+            }
+            const Output &output;
+            detail::Caught caught;
+        } take{output, {}};
+        const tp_status code = tp_trace_write_to(trace_, Take::call, &take, &options);
+        take.caught.rethrow();
+        progress.caught.rethrow();
         return Status{code};
     }
 
 #if TP_EXCEPTIONS
-    Trace() : Trace(TraceOptions{}) {}
+    Trace() { detail::check(open()); }
     explicit Trace(const TraceOptions &options) { detail::check(open(options)); }
 
     // Answers the op's id, which GPU activities name as their external id.
@@ -163,8 +179,10 @@ public:
     void set_backend(std::string_view name) { detail::check(try_set_backend(name)); }
     void sync_journal() { detail::check(try_sync_journal()); }
     void set_metadata(std::string_view key, std::string_view json) { detail::check(try_set_metadata(key, json)); }
-    void set_gpu_info(const GpuLibraries &libraries = {}) { detail::check(try_set_gpu_info(libraries)); }
-    void gpu_start(const GpuOptions &options = {}) { detail::check(try_gpu_start(options)); }
+    void set_gpu_info() { detail::check(try_set_gpu_info()); }
+    void set_gpu_info(const GpuLibraries &libraries) { detail::check(try_set_gpu_info(libraries)); }
+    void gpu_start() { detail::check(try_gpu_start()); }
+    void gpu_start(const GpuOptions &options) { detail::check(try_gpu_start(options)); }
     template <class Strings = std::nullptr_t>
     tp_gpu_report gpu_stop(Strings warnings = nullptr) {
         tp_gpu_report report;
@@ -176,7 +194,8 @@ public:
         detail::check(try_counts(counts));
         return counts;
     }
-    void write(std::string_view path, const WriteOptions &options = {}) const { detail::check(try_write(path, options)); }
+    void write(std::string_view path) const { detail::check(try_write(path)); }
+    void write(std::string_view path, const WriteOptions &options) const { detail::check(try_write(path, options)); }
     template <class Output, class = std::enable_if_t<std::is_invocable_r_v<bool, const Output &, std::string_view>>>
     void write_to(const Output &output, const WriteOptions &options = {}) const {
         detail::check(try_write_to(output, options));
@@ -195,6 +214,15 @@ public:
 #endif
 
 private:
+    Status make(const tp_trace_options *options) noexcept {
+        tp_trace *made = nullptr;
+        Status status{tp_trace_new(options, &made)};
+        if (status.ok()) {
+            tp_trace_free(trace_);
+            trace_ = made;
+        }
+        return status;
+    }
     template <class T>
     Status one(tp_status (*call)(tp_trace *, const T *), const T &raw) noexcept {
         return Status{call(trace_, &raw)};

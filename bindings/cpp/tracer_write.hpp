@@ -32,8 +32,9 @@ struct WriteOptions {
 };
 
 namespace detail {
-inline tp_write_options raw(const WriteOptions &given, ProgressShield &progress) noexcept {
-    tp_write_options options = TP_INIT(tp_write_options);
+inline tp_write_options raw(const WriteOptions &given, Progress &progress) noexcept {
+    tp_write_options options{};
+    options.size = sizeof options;
     options.format = static_cast<std::int32_t>(given.format);
     options.compression = static_cast<std::int32_t>(given.compression);
     options.level = given.level;
@@ -41,7 +42,7 @@ inline tp_write_options raw(const WriteOptions &given, ProgressShield &progress)
     options.flags = (given.fsync ? TP_WRITE_FSYNC : 0u) | (given.keep_overlaps ? TP_WRITE_KEEP_OVERLAPS : 0u);
     options.trace_name = str(given.trace_name);
     if (given.progress) {
-        options.progress = ProgressShield::progress;
+        options.progress = Progress::call;
         options.progress_data = &progress;
     }
     return options;
@@ -60,11 +61,12 @@ struct RecoverReport {
 // of this call.
 inline Status try_recover(std::string_view journal, std::string_view out_path, const WriteOptions &given = {},
                           RecoverReport *report = nullptr) {
-    detail::ProgressShield progress{given.progress};
+    detail::Progress progress{given.progress};
     const tp_write_options options = detail::raw(given, progress);
-    tp_recover_report told = TP_INIT(tp_recover_report);
+    tp_recover_report told{};
+    told.size = sizeof told;
     const tp_status code = tp_recover(str(journal), str(out_path), &options, &told);
-    progress.rethrow();
+    progress.caught.rethrow();
     if (report != nullptr && code == TP_STATUS_OK) {
         *report = {told.events, told.unfinished, told.journal_bytes, told.cut_bytes};
     }
