@@ -327,7 +327,7 @@ fn the_cpp_wrapper_works() {
 fn the_cpp_wrapper_needs_no_exceptions() {
     let folder = tempfile::tempdir().expect("scratch folder");
     let object = folder.path().join("second.o");
-    let flags = ["-fno-exceptions"];
+    let flags = ["-fno-exceptions", "-fno-rtti"];
     let source = "tests/cpp/no_exceptions.cpp";
     run(compiler(Language::Cpp("c++17"))
         .args(flags)
@@ -336,9 +336,93 @@ fn the_cpp_wrapper_needs_no_exceptions() {
         .arg("-o")
         .arg(&object));
     let program = folder.path().join("program");
-    let flags = ["-fno-exceptions", object.to_str().expect("UTF-8")];
+    let flags = ["-fno-exceptions", "-fno-rtti", object.to_str().expect("UTF-8")];
     build(Language::Cpp("c++17"), Mode::Shared, &[source], &flags, &program);
     start(Mode::Shared, &program, &[folder.path().join("out.json")]);
+}
+
+/// What programs include all over the place must not take long to compile: `benches/cpp_compile.py` measures it, and this
+/// sees that no heavy header of the standard library comes back.
+#[test]
+fn the_cpp_wrapper_includes_no_heavy_headers() {
+    let folder = tempfile::tempdir().expect("scratch folder");
+    // The files that a program of these lines is made of, by name.
+    let files = |standard: &'static str, lines: &str| -> std::collections::BTreeSet<String> {
+        let source = folder.path().join("included.cpp");
+        std::fs::write(&source, lines).expect("write");
+        let rule = run(compiler(Language::Cpp(standard)).arg("-M").arg(&source));
+        rule.split_whitespace().filter_map(|word| Some(Path::new(word).file_name()?.to_str()?.to_owned())).collect()
+    };
+    let heavy = [
+        "functional",
+        "std_function.h",
+        "refwrap.h",
+        "memory",
+        "shared_ptr.h",
+        "unique_ptr.h",
+        "algorithm",
+        "tuple",
+        "vector",
+        "stl_vector.h",
+        "optional",
+        "variant",
+        "any",
+        "ostream",
+        "istream",
+        "iostream",
+        "sstream",
+        "ios",
+        "streambuf",
+        "locale",
+        "map",
+        "unordered_map",
+        "array",
+        "iterator",
+        "mutex",
+        "thread",
+        "atomic",
+        "numeric",
+        "utility",
+        "string.h",
+    ];
+    let (dependencies, ours) = ("#include <string>\n#include <chrono>\n", "#include \"tracer.hpp\"\n");
+    for standard in ["c++17", "c++20"] {
+        let free = files(standard, dependencies);
+        let all = files(standard, &format!("{dependencies}{ours}"));
+        assert!(free.contains("chrono") && all.contains("tracer_trace.hpp"), "{all:?}");
+        let more: Vec<&String> = all.difference(&free).filter(|name| !name.starts_with("tracer")).collect();
+        for name in &more {
+            assert!(!heavy.contains(&name.as_str()), "{standard}: tracer.hpp includes <{name}>: {more:?}");
+        }
+        // How libstdc++ cuts its headers into files is its own, but it has few of these.
+        assert!(more.len() <= 8, "{standard}: {more:?}");
+    }
+    // What is included by name, in whichever library.
+    for header in std::fs::read_dir(root().join("bindings/cpp")).expect("the headers") {
+        let path = header.expect("a header").path();
+        // Each is one that a program may include alone.
+        let alone = folder.path().join("alone.cpp");
+        std::fs::write(&alone, format!("#include {path:?}\n")).expect("write");
+        run(compiler(Language::Cpp("c++17")).arg("-fsyntax-only").arg(&alone));
+        if path.extension().is_some_and(|extension| extension == "hpp") {
+            let text = std::fs::read_to_string(&path).expect("a header");
+            let named = text.lines().filter_map(|line| line.strip_prefix("#include <")?.strip_suffix('>'));
+            for name in named {
+                let light = [
+                    "cstddef",
+                    "cstdint",
+                    "exception",
+                    "initializer_list",
+                    "new",
+                    "stdexcept",
+                    "string",
+                    "string_view",
+                    "type_traits",
+                ];
+                assert!(light.contains(&name), "{} includes <{name}>", path.display());
+            }
+        }
+    }
 }
 
 #[test]

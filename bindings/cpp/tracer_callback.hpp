@@ -141,7 +141,8 @@ public:
     template <class Call, class Own = std::decay_t<Call>, class = std::enable_if_t<!std::is_same_v<Own, Callback>>,
               class = decltype(static_cast<Result>(detail::some<Own &>()(detail::some<Argument>())))>
     Callback(Call &&call) {
-        if constexpr (std::is_pointer_v<Own> || detail::holds_a_function<Own>) {
+        using Given = std::remove_reference_t<Call>;
+        if constexpr ((std::is_pointer_v<Own> && !std::is_function_v<Given>) || detail::holds_a_function<Own>) {
             if (!call) return;
         }
         kept_.keep(new Own(static_cast<Call &&>(call)));

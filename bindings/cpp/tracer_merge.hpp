@@ -6,7 +6,6 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
-#include <utility>
 
 #include "tracer.h"
 #include "tracer_callback.hpp"
@@ -173,7 +172,7 @@ Status try_merge_survey(std::string_view path, std::string &out, const MergeOpti
     detail::Taken taken;
     const Status status = call.done(tp_merge_survey(str(path), &call.options, detail::Taken::call, &taken));
     taken.caught.rethrow();
-    if (status) out = std::move(taken.list.front());
+    if (status) out.swap(taken.list.front());
     return status;
 }
 
@@ -190,9 +189,9 @@ Status try_merge_plan(const Texts &surveys, MergePlan &out, const MergeOptions &
         tp_merge_plan(surveys.data(), surveys.size(), &call.options, detail::Taken::call, &taken));
     taken.caught.rethrow();
     if (status) {
-        out.join = std::move(taken.list.back());
+        out.join.swap(taken.list.back());
         taken.list.pop_back();
-        out.tasks = std::move(taken.list);
+        out.tasks.swap(taken.list);
     }
     return status;
 }

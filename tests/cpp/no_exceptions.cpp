@@ -1,4 +1,4 @@
-// Compiled with -fno-exceptions: the same wrapper, statuses only. Compiled twice, as two files of one program.
+// Compiled with -fno-exceptions -fno-rtti: the same wrapper, statuses only. Compiled twice, as two files of one program.
 #include "check.h"
 #include "tracer.hpp"
 
@@ -18,5 +18,12 @@ int main(int argc, char **argv) {
     CHECK(trace.try_counts(counts).ok() && counts.ops == 2);
     CHECK(!trace.try_write("/no such folder/x.json"));
     CHECK(trace.try_write(argv[1]).ok());
+    tp::WriteOptions options;
+    std::size_t calls = 0, bytes = 0;
+    options.progress = [&](const tp_progress &) { return ++calls != 0; };
+    CHECK(trace.try_write_to([&](std::string_view piece) { return (bytes += piece.size()) != 0; }, options).ok());
+    CHECK(calls != 0 && bytes != 0);
+    options.progress = [](const tp_progress &) { return false; };
+    CHECK(trace.try_write(argv[1], options).code() == TP_STATUS_CANCELLED);
 }
 #endif

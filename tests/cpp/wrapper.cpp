@@ -1,5 +1,9 @@
 // The C++ wrapper: both kinds of errors, moves, callbacks that throw.
 #include <fstream>
+#include <functional>
+#include <list>
+#include <memory>
+#include <optional>
 #include <sstream>
 #include <thread>
 #include <vector>
@@ -153,6 +157,11 @@ static void merging(const std::string &path) {
     options.progress = [](const tp_progress &) { return true; };
     CHECK(tp::merge({rank}, path + ".merged", options).events > 1);
     CHECK(tp::merge({rank, rank}, path + ".merged").events > 2);
+    const std::vector<std::string> ranks{rank, rank};
+    CHECK(tp::merge(ranks, path + ".merged").events > 2);
+    options.window_ns = {1'000'000'000, 2'000'000'000};
+    CHECK(tp::merge({rank}, path + ".merged", options).cut_window > 0);
+    options.window_ns = {};
     options.names = {"no such name"};
     CHECK(tp::merge({rank}, path + ".merged", options).cut_name > 0);
     options.names = {};
@@ -172,6 +181,107 @@ static void merging(const std::string &path) {
     } catch (const std::logic_error &error) {
         CHECK(std::string(error.what()) == "from the warning");
     }
+}
+
+static int pointed_at = 0;
+static bool point(const tp_progress &) { return ++pointed_at, true; }
+
+// The types of tracer.hpp's own, which stand for those of the standard library that take long to compile.
+static void own_types() {
+    // Callbacks are made of whatever a std::function is made of, and copied with what they hold.
+    tp::ProgressCallback callback;
+    CHECK(!callback && callback == nullptr && callback(tp_progress{}));
+    callback = point;
+    CHECK(callback && callback != nullptr && callback(tp_progress{}) && pointed_at == 1);
+    callback = static_cast<bool (*)(const tp_progress &)>(nullptr);
+    CHECK(!callback);
+    callback = std::function<bool(const tp_progress &)>();
+    CHECK(!callback);
+    std::function<bool(const tp_progress &)> function = point;
+    callback = function;
+    CHECK(callback(tp_progress{}) && pointed_at == 2);
+    function = callback;
+    CHECK(function(tp_progress{}) && pointed_at == 3);
+    const auto shared = std::make_shared<int>(0);
+    callback = [shared, calls = 0](const tp_progress &) mutable { return *shared = ++calls, calls < 3; };
+    CHECK(callback(tp_progress{}) && *shared == 1 && shared.use_count() == 2);
+    tp::WriteOptions options;
+    options.progress = callback;
+    tp::WriteOptions copy = options;
+    CHECK(shared.use_count() == 4);
+    CHECK(copy.progress(tp_progress{}) && *shared == 2 && !copy.progress(tp_progress{}) && *shared == 3);
+    CHECK(options.progress(tp_progress{}) && *shared == 2);
+    copy = std::move(options);
+    CHECK(copy.progress && !options.progress); // NOLINT: moved-from callbacks are none
+    copy.progress = nullptr;
+    callback = {};
+    CHECK(shared.use_count() == 1);
+    tp::TextCallback text = [](std::string_view given) { return given.size(); };
+    text("what it answers is not looked at");
+    // What is thrown and not asked for is freed; of two the first comes out.
+    tp::Trace trace;
+    tp::WriteOptions throwing;
+    throwing.progress = [](const tp_progress &) -> bool { throw std::string("first"); };
+    for (int i = 0; i < 2; i++) {
+        try {
+            trace.write_to([](std::string_view) -> bool { throw std::string("second"); }, throwing);
+            CHECK(false); // it did not throw
+        } catch (const std::string &thrown) {
+            CHECK(thrown == "first" || thrown == "second");
+        }
+    }
+
+    // Lists are made of vectors and the like, and vectors of them.
+    const std::vector<std::string> paths{"one", "two, a text that is too long to be kept in the string"};
+    tp::List<std::string> list = paths;
+    const std::vector<std::string> back = list;
+    CHECK(back == paths && list.size() == 2);
+    for (int i = 0; i < 100; i++) list.push_back(list[static_cast<std::size_t>(i)]);
+    CHECK(list.size() == 102 && list.back() == paths[1] && list.front() == "one" && list[99] == paths[1]);
+    tp::List<std::string> other = list;
+    CHECK(other == list);
+    other.pop_back();
+    CHECK(other != list && other.size() == 101);
+    list = {};
+    CHECK(list.empty() && list.begin() == list.end());
+    list = {"a", "b"};
+    list.resize(3);
+    list.emplace_back(2u, 'c');
+    std::string all;
+    for (const std::string &one : list) all += one + ",";
+    CHECK(all == "a,b,,cc,");
+    list = std::list<std::string>{"linked"};
+    CHECK(list.size() == 1 && list[0] == "linked");
+    tp::List<std::int64_t> numbers = std::vector<std::int64_t>{1, 2, 3};
+    numbers.assign(numbers.begin() + 1, numbers.end());
+    CHECK(numbers.size() == 2 && numbers[0] == 2);
+
+    tp::MergeOptions merge;
+    CHECK(!merge.window_ns);
+    merge.window_ns = {3, 5};
+    CHECK(merge.window_ns && merge.window_ns->first == 3 && (*merge.window_ns).second == 5);
+    merge.window_ns = std::nullopt;
+    CHECK(!merge.window_ns.has_value());
+    merge.window_ns = std::make_pair(std::int64_t{1}, std::int64_t{2});
+    CHECK(merge.window_ns->second == 2);
+    merge.window_ns = std::optional<std::pair<std::int64_t, std::int64_t>>();
+    CHECK(!merge.window_ns);
+    merge.window_ns = std::optional<std::pair<std::int64_t, std::int64_t>>({7, 8});
+    CHECK(merge.window_ns->first == 7);
+    merge.window_ns.reset();
+    merge.window_ns = {};
+    CHECK(!merge.window_ns);
+
+    // An event keeps what it is given, whoever it is copied from.
+    tp::Op op("op", 1, 2);
+    op.input({1, 2}, tp::TP_FLOAT32).arg("first", 1);
+    tp::Op second = op;
+    second.input({3}, tp::TP_INT64).arg("second", 2).frame("frame");
+    CHECK(op.raw().input_count == 1 && op.raw().arg_count == 1 && second.raw().input_count == 2);
+    op = std::move(second);
+    CHECK(op.raw().dims[2] == 3 && op.raw().dtypes[1] == tp::TP_INT64 && op.raw().stack_count == 1);
+    trace.add(op);
+    CHECK(trace.counts().ops == 1);
 }
 
 static void gpus(const std::string &path) {
@@ -287,6 +397,7 @@ int main(int argc, char **argv) {
     merging(argv[1]);
     live(std::string(argv[1]) + ".live");
     gpus(argv[1]);
+    own_types();
     journals(std::string(argv[1]) + ".journal");
     threads();
 }
