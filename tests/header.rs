@@ -1,6 +1,7 @@
-//! `include/tracer.h` is what cbindgen makes of `src/capi` today.
+//! `include/tracer.h` is what cbindgen makes of `src/capi` today, and the C++ headers include little.
 
 use std::path::Path;
+use std::process::Command;
 
 #[test]
 fn the_committed_header_is_current() {
@@ -151,4 +152,69 @@ fn the_loader_covers_every_function() {
     }
     let committed = std::fs::read_to_string(&path).expect("bindings/cpp/tracer_loader.h");
     assert!(committed == fresh, "tracer_loader.h is not current: run `TP_BLESS=1 cargo test --test header`");
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn run(command: &mut Command) -> String {
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("UTF-8")
+}
+
+fn compiler(standard: &str) -> Command {
+    let mut command = Command::new(std::env::var("CXX").unwrap_or_else(|_| "c++".to_owned()));
+    command.arg(format!("-std={standard}")).args(["-Wall", "-Wextra", "-Wpedantic", "-Werror"]);
+    command.arg("-I").arg(root().join("include")).arg("-I").arg(root().join("bindings/cpp"));
+    command
+}
+
+/// What programs include all over the place must not take long to compile: `benches/cpp_compile.py` measures it, and this
+/// sees that no heavy header of the standard library comes back.
+#[test]
+fn the_cpp_wrapper_includes_no_heavy_headers() {
+    let folder = tempfile::tempdir().expect("scratch folder");
+    // The files that a program of these lines is made of, by name.
+    let files = |standard: &'static str, lines: &str| -> std::collections::BTreeSet<String> {
+        let source = folder.path().join("included.cpp");
+        std::fs::write(&source, lines).expect("write");
+        let rule = run(compiler(standard).arg("-M").arg(&source));
+        rule.split_whitespace().filter_map(|word| Some(Path::new(word).file_name()?.to_str()?.to_owned())).collect()
+    };
+    let heavy: Vec<&str> =
+        "functional std_function.h refwrap.h memory shared_ptr.h unique_ptr.h algorithm tuple vector \
+        stl_vector.h optional variant any ostream istream iostream sstream ios streambuf locale map \
+        unordered_map array iterator mutex thread atomic numeric utility string.h"
+            .split_whitespace()
+            .collect();
+    let (dependencies, ours) = ("#include <string>\n#include <chrono>\n", "#include \"tracer.hpp\"\n");
+    for standard in ["c++17", "c++20"] {
+        let free = files(standard, dependencies);
+        let all = files(standard, &format!("{dependencies}{ours}"));
+        assert!(free.contains("chrono") && all.contains("tracer_trace.hpp"), "{all:?}");
+        let more: Vec<&String> = all.difference(&free).filter(|name| !name.starts_with("tracer")).collect();
+        for name in &more {
+            assert!(!heavy.contains(&name.as_str()), "{standard}: tracer.hpp includes <{name}>: {more:?}");
+        }
+        // How libstdc++ cuts its headers into files is its own, but there are few of these.
+        assert!(more.len() <= 12, "{standard}: {more:?}");
+    }
+    // What is included by name, in whichever library.
+    for header in std::fs::read_dir(root().join("bindings/cpp")).expect("the headers") {
+        let path = header.expect("a header").path();
+        // Each is one that a program may include alone.
+        let alone = folder.path().join("alone.cpp");
+        std::fs::write(&alone, format!("#include {path:?}\n")).expect("write");
+        run(compiler("c++17").arg("-fsyntax-only").arg(&alone));
+        if path.extension().is_some_and(|extension| extension == "hpp") {
+            let text = std::fs::read_to_string(&path).expect("a header");
+            let named = text.lines().filter_map(|line| line.strip_prefix("#include <")?.strip_suffix('>'));
+            for name in named {
+                let light = "cstddef cstdint exception initializer_list new stdexcept string string_view type_traits";
+                assert!(light.split(' ').any(|light| light == name), "{} includes <{name}>", path.display());
+            }
+        }
+    }
 }
