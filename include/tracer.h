@@ -7,6 +7,8 @@
 // Handles      Opaque. NULL is valid in every call and answers TP_STATUS_UNAVAILABLE, so that "the library is absent"
 //              and "creation failed" are one path. A handle of before a fork answers TP_STATUS_FORKED in the child.
 // Threads      Any thread may call any function at any time; only tp_trace_free must be a handle's last call.
+// Signals      A signal handler may call what says so: the calls that record live. All others take locks and memory: to write a
+//              trace upon a signal, wake a thread that writes it; for one that kills, keep a journal.
 // Ownership    The library keeps nothing that it is given: texts, structs and arrays are read during the call only.
 //              The caller frees handles; nothing else that the library hands out needs freeing.
 // Text         Pointer and length, no terminator (tp_str): TP_STR("literal"), tp_cstr(pointer). UTF-8; bad bytes become
