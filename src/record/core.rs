@@ -215,8 +215,9 @@ impl Core {
         while registry.bytes + size > limit {
             let oldest = if self.keeps_recent() { registry.take_oldest() } else { null_mut() };
             if oldest.is_null() {
-                // All that could go is being copied, and free in a moment: until then there may be one chunk more.
-                if registry.copying && registry.bytes <= limit {
+                // All that could go is being copied, and free in a moment: until then there may be one chunk more, or an
+                // eighth. The copies are smaller than the events that will be made of them.
+                if registry.copying && (registry.bytes <= limit || registry.bytes + size <= limit + limit / 8) {
                     break;
                 }
                 return false;
