@@ -97,7 +97,7 @@ inline T sized() {
 // What comes then is dropped, and counted.
 #define TP_RECORD_DROP_NEW 0
 
-// The oldest goes: a flight recorder. What is recorded stays when the trace is written.
+// The oldest goes: a flight recorder. What is recorded stays when the trace is written. Only with `record_bytes`.
 #define TP_RECORD_KEEP_RECENT 1
 
 // A dispatched operation.
@@ -356,7 +356,7 @@ typedef struct tp_trace_options {
     int64_t base_ns;
     // The name of the process; the program's own if empty.
     struct tp_str process_name;
-    // Bytes for what is recorded live, also while it is written; 0 for no limit.
+    // Bytes for what is recorded live, also while it is written; 0 for no limit, else at least 65536.
     uint64_t record_bytes;
     // What happens when they are used up: a `TP_RECORD_` number.
     int32_t record_full;
@@ -364,7 +364,7 @@ typedef struct tp_trace_options {
     int32_t reserved;
     // A file to keep a journal in, so that the trace survives this process; none if empty. There must be no such file.
     // `%p` stands for the number of the process. All of the trace is in it within a second; `tp_recover` makes a trace of
-    // it. It goes when the trace is freed, if the trace was written since its last event; else it stays.
+    // it. It goes when the trace is freed, if the trace was written since its last event or has none; else it stays.
     struct tp_str journal;
 } tp_trace_options;
 

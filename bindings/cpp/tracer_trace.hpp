@@ -22,8 +22,8 @@ struct TraceOptions {
     bool has_base = false;
     std::int64_t base_ns = 0; // what timestamps count from, if has_base; else the time of the call
     std::string_view process_name;
-    std::uint64_t record_bytes = 0; // for what is recorded live; 0 for no limit
-    bool keep_recent = false;       // when they are used up the oldest goes (a flight recorder), not the new ones
+    std::uint64_t record_bytes = 0; // for what is recorded live; 0 for no limit, else at least 65536
+    bool keep_recent = false;       // when they are used up the oldest goes (a flight recorder); only with record_bytes
     // A file, which must not be there yet, to keep a journal in; see tp_trace_options. %p stands for the process.
     std::string_view journal;
 };

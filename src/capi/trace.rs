@@ -73,6 +73,9 @@ pub(crate) unsafe fn live<'a>(handle: *const tp_trace) -> Result<&'a Trace, Fail
     }
 }
 
+/// The least for live recording in which the records of a thread fit, beside what a document makes of them.
+const LEAST_RECORD_BYTES: u64 = 64 << 10;
+
 #[cold]
 fn unavailable() -> Failure {
     Failure::new(TP_STATUS_UNAVAILABLE, "the trace handle is NULL")
@@ -123,6 +126,19 @@ pub unsafe extern "C" fn tp_trace_new(options: *const tp_trace_options, out: *mu
                 TP_RECORD_KEEP_RECENT => Full::KeepRecent,
                 other => return Err(Failure::invalid(format!("record_full {other} is not a TP_RECORD_ number"))),
             };
+            if (1..LEAST_RECORD_BYTES).contains(&options.record_bytes) {
+                return Err(Failure::invalid(format!(
+                    "record_bytes is {}, in which no thread's spans fit: give at least {LEAST_RECORD_BYTES}, or more for \
+                     each thread more, or 0 for no limit",
+                    options.record_bytes
+                )));
+            }
+            if given.record_full == Full::KeepRecent && options.record_bytes == 0 {
+                return Err(Failure::invalid(
+                    "record_full is TP_RECORD_KEEP_RECENT, but without a limit the oldest never go: give record_bytes too, \
+                     such as 64 MiB",
+                ));
+            }
             if options.reserved != 0 {
                 return Err(Failure::invalid("a reserved member is not 0"));
             }

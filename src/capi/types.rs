@@ -69,7 +69,7 @@ pub struct tp_trace_options {
     pub base_ns: i64,
     /// The name of the process; the program's own if empty.
     pub process_name: tp_str,
-    /// Bytes for what is recorded live, also while it is written; 0 for no limit.
+    /// Bytes for what is recorded live, also while it is written; 0 for no limit, else at least 65536.
     pub record_bytes: u64,
     /// What happens when they are used up: a `TP_RECORD_` number.
     pub record_full: i32,
@@ -77,13 +77,13 @@ pub struct tp_trace_options {
     pub reserved: i32,
     /// A file to keep a journal in, so that the trace survives this process; none if empty. There must be no such file.
     /// `%p` stands for the number of the process. All of the trace is in it within a second; `tp_recover` makes a trace of
-    /// it. It goes when the trace is freed, if the trace was written since its last event; else it stays.
+    /// it. It goes when the trace is freed, if the trace was written since its last event or has none; else it stays.
     pub journal: tp_str,
 }
 
 /// What comes then is dropped, and counted.
 pub const TP_RECORD_DROP_NEW: i32 = 0;
-/// The oldest goes: a flight recorder. What is recorded stays when the trace is written.
+/// The oldest goes: a flight recorder. What is recorded stays when the trace is written. Only with `record_bytes`.
 pub const TP_RECORD_KEEP_RECENT: i32 = 1;
 
 /// A dispatched operation.

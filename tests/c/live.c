@@ -186,6 +186,10 @@ int main(int argc, char **argv) {
     CHECK_FAILS(tp_recover(tp_cstr(recovered), tp_cstr(journal), NULL, NULL), TP_STATUS_MALFORMED, "not a journal");
     CHECK(remove(journal) == 0 && remove(recovered) == 0);
     CHECK(tp_trace_sync_journal(NULL) == TP_STATUS_UNAVAILABLE);
+    limited.record_bytes = 1000;
+    CHECK_FAILS(tp_trace_new(&limited, &recent), TP_STATUS_INVALID_ARGUMENT, "at least 65536");
+    limited.record_bytes = 0;
+    CHECK_FAILS(tp_trace_new(&limited, &recent), TP_STATUS_INVALID_ARGUMENT, "give record_bytes");
     limited.record_full = 2;
     CHECK_FAILS(tp_trace_new(&limited, &recent), TP_STATUS_INVALID_ARGUMENT, "record_full 2");
     return 0;
