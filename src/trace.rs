@@ -70,7 +70,9 @@ impl Drop for Trace {
             ends(&self.shared);
         }
         if let Some(journal) = lock(&self.journal).take() {
-            journal.stop(*lock(&self.saved) != Some(self.progress()));
+            let progress = self.progress();
+            let keep = progress != (0, 0) && *lock(&self.saved) != Some(progress);
+            journal.stop(keep);
         }
         self.core.close();
     }
@@ -125,8 +127,8 @@ impl Trace {
     /// [`crate::journal::recover`] makes the trace of it if this process does not come to write it. `%p` in the path
     /// stands for the number of the process.
     ///
-    /// When the trace goes the journal goes too, if the trace was written since its last event; else it stays. A child
-    /// of a fork leaves it alone.
+    /// When the trace goes the journal goes too, if the trace was written since its last event or has none; else it stays.
+    /// A child of a fork leaves it alone.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] if a file is there already, or the trace has a journal, or something was recorded live
@@ -157,6 +159,13 @@ impl Trace {
     /// Grows with every event.
     fn progress(&self) -> (u64, u64) {
         (self.core.progress(), self.shared.look().progress())
+    }
+
+    /// Whether nothing that was added begins at that time or later, in nanoseconds of the trace's clock. Live recording
+    /// does not count.
+    pub(crate) fn is_idle_since(&self, time_ns: i64) -> bool {
+        let snapshot = self.shared.look().snapshot();
+        snapshot.is_idle_since(time_ns)
     }
 
     /// The time that timestamps in the document count from, in nanoseconds of the trace's clock.

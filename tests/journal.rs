@@ -274,6 +274,25 @@ fn the_journal_of_a_trace_that_was_not_written_stays() {
 }
 
 #[test]
+fn the_journal_of_a_trace_without_events_goes() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let journal = folder.path().join("journal");
+    for _ in 0..2 {
+        let trace = Trace::default();
+        trace.start_journal(&journal).expect("started");
+        trace.set_process_name("nothing happens in it");
+        trace.sync_journal().expect("written");
+        drop(trace);
+        assert!(!journal.exists());
+    }
+    let trace = Trace::default();
+    trace.start_journal(&journal).expect("started");
+    trace.record_instant(name("one"));
+    drop(trace);
+    assert!(journal.exists());
+}
+
+#[test]
 fn a_flight_recorders_journal_stays_small() {
     let folder = tempfile::tempdir().expect("a folder");
     let journal = folder.path().join("j");

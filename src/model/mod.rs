@@ -15,6 +15,7 @@ pub(crate) mod pack;
 mod recent;
 pub(crate) mod record;
 mod reserved;
+mod since;
 pub(crate) mod snapshot;
 pub(crate) mod span;
 pub(crate) mod store;

@@ -1,4 +1,4 @@
-//! Lists of Python tuples, walked in place.
+//! Lists of Python tuples, walked in place; and in `threads` live recording that tells of new threads.
 //!
 //! Private to the Python package, which calls these through `ctypes.PyDLL`, so with the GIL held, after
 //! [`tp_py_ready`] has answered yes; the header does not show them. One ctypes call for each event would cost more
@@ -13,6 +13,7 @@ mod batch;
 pub mod command;
 mod events;
 mod relay;
+pub mod threads;
 mod value;
 
 use std::ffi::c_int;
