@@ -112,3 +112,84 @@ def test_what_is_no_journal_is_refused(tmp_path: Path) -> None:
     with pytest.raises(tptrace.IOFailedError, match="absent"):
         tptrace.recover(tmp_path / "absent", out)
     assert out.read_text() == "old"
+
+
+def test_a_journal_of_a_trace_without_events_goes(tmp_path: Path) -> None:
+    for _ in range(2):
+        tptrace.Trace(journal=tmp_path / "journal").close()
+        assert not list(tmp_path.iterdir())
+
+
+PROFILER = """
+import os, signal, sys
+import tptrace
+schedule = tptrace.schedule(wait=1, warmup=1, active=2)
+profiler = tptrace.Profiler(
+    schedule=schedule, on_trace_ready=tptrace.trace_handler(sys.argv[2], "worker", use_gzip=False), journal=sys.argv[1]
+)
+profiler.start()
+for step in range(8):
+    with tptrace.span("step", number=step):
+        if step == 7:
+            if sys.argv[3] == "killed":
+                profiler.trace.sync_journal()
+                os.kill(os.getpid(), signal.SIGKILL)
+    profiler.step()
+profiler.stop()
+"""
+
+
+@pytest.mark.parametrize("pattern, second", [("run-%c-%p.journal", "run-1-{}.journal"), ("run-%p.journal", "run-{}.1.journal")])
+@pytest.mark.parametrize("how", ["killed", "ends"])
+def test_each_cycle_of_a_profiler_has_a_journal(tmp_path: Path, how: str, pattern: str, second: str) -> None:
+    traces, journals = tmp_path / "traces", tmp_path / "journals"
+    journals.mkdir()
+    arguments = [sys.executable, "-W", "error", "-c", PROFILER, os.fspath(journals / pattern), os.fspath(traces), how]
+    child = subprocess.Popen(arguments, stderr=subprocess.PIPE, text=True)
+    _, said = child.communicate(timeout=60)
+    if how == "ends":
+        assert (child.returncode, said) == (0, "")
+        # All were written.
+        assert len(list(traces.iterdir())) == 2 and not list(journals.iterdir())
+        return
+    assert child.returncode == -signal.SIGKILL, said
+    assert len(list(traces.iterdir())) == 1
+    (kept,) = journals.iterdir()
+    assert kept.name == second.format(child.pid)
+    out = tmp_path / "out.json"
+    assert tptrace.recover(kept, out).unfinished == 1
+    events = json.loads(out.read_text())["traceEvents"]
+    steps = {event["args"]["number"]: "unfinished" in event["args"] for event in events if event["name"] == "step"}
+    assert steps == {6: False, 7: True} and "ProfilerStep#6" in {event["name"] for event in events}
+
+
+@pytest.mark.filterwarnings("ignore:without warm-up steps")
+def test_journals_that_cannot_be_made(tmp_path: Path) -> None:
+    with pytest.raises(tptrace.IOFailedError, match="absent"):
+        tptrace.Profiler(journal=tmp_path / "absent" / "journal")
+    with pytest.raises(tptrace.InvalidArgumentError, match="journal"):
+        tptrace.Profiler(journal=5)  # type: ignore[arg-type]
+    (tmp_path / "j.0.journal").write_text("of another")
+    with pytest.raises(tptrace.InvalidArgumentError, match=r"j\.0\.journal.*tptrace recover"):
+        tptrace.Profiler(journal=tmp_path / "j.journal")
+    # In the middle of the work it goes on.
+    ready: list[str] = []
+    profiler = tptrace.Profiler(
+        schedule=tptrace.schedule(wait=0, warmup=0, active=1, repeat=3),
+        on_trace_ready=lambda trace: ready.append(trace.write(tmp_path / f"{len(ready)}.json")),
+        journal=tmp_path / "k.journal",
+    )
+    (tmp_path / "k.1.journal").write_text("of another")
+    profiler.start()
+    with pytest.warns(RuntimeWarning, match=r"without a journal: .*k\.1\.journal"):
+        profiler.step()
+    profiler.step()
+    profiler.step()
+    profiler.stop()
+    assert len(ready) == 3
+    # It may be started again: the numbers go on.
+    with profiler:
+        with tptrace.span("again"):
+            pass
+        assert (tmp_path / "k.3.journal").exists()
+    assert (tmp_path / "k.1.journal").read_text() == "of another"

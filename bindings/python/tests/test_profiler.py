@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import os
 import re
 import threading
@@ -103,7 +104,50 @@ def test_cycles_without_a_pause(tmp_path):
     with tptrace.Profiler(schedule=tptrace.schedule(wait=0, warmup=0, active=2), on_trace_ready=ready) as profiler:
         for _ in range(5):
             profiler.step()
-    assert ready.names() == [steps(0, 1), steps(2, 3), steps(4, 5)], "the end in the middle of a cycle gives a trace"
+    assert ready.names() == [steps(0, 1), steps(2, 3), steps(4)], "the end in the middle of a cycle gives a trace"
+
+
+def recorded(schedule, gpu=False, sources=(), last=lambda trace: None):
+    """The names of the spans of each trace, of a loop that calls `step` after each of its four batches."""
+    names = []
+
+    def ready(trace):
+        pieces = []
+        trace.write_to(pieces.append)
+        events = json.loads(b"".join(pieces))["traceEvents"]
+        names.append([e["name"] for e in events if e["ph"] == "X" and e["name"].startswith("ProfilerStep")])
+
+    with tptrace.Profiler(schedule=schedule, on_trace_ready=ready, sources=sources) as profiler:
+        for _ in range(4):
+            with tptrace.span("train"):
+                pass
+            profiler.step()
+        last(profiler.trace)
+    return names, profiler.trace
+
+
+def test_the_step_after_the_last_is_none():
+    """Loops call `step` after their last batch too."""
+    names, trace = recorded(None)
+    assert names == [steps(0, 1, 2, 3)] and trace.counts().ops > 0
+    # Nor a cycle of nothing else: the trace that was ready last is there still.
+    names, trace = recorded(tptrace.schedule(wait=0, warmup=0, active=2))
+    assert names == [steps(0, 1), steps(2, 3)] and trace.counts().ops > 0
+    # What was recorded in it counts, also what another source adds at the end.
+    names, _ = recorded(None, last=lambda trace: trace.instant("late"))
+    assert names == [steps(0, 1, 2, 3, 4)]
+    names, _ = recorded(tptrace.schedule(wait=0, warmup=0, active=2), last=lambda trace: trace.add_counter("c", tptrace.now_ns(), 1))
+    assert names == [steps(0, 1), steps(2, 3), steps(4)]
+
+    class Source:
+        def start(self, trace):
+            pass
+
+        def stop(self, trace):
+            trace.add_op("late", tptrace.now_ns(), tptrace.now_ns())
+
+    names, _ = recorded(None, sources=[Source()])
+    assert names == [steps(0, 1, 2, 3, 4)]
 
 
 @pytest.mark.parametrize("left", [1, 2, 3])
@@ -135,7 +179,7 @@ def test_without_a_schedule_all_is_recorded(tmp_path):
     assert profiler.current_action is NONE
     profiler.trace.write(tmp_path / "trace.json")
     spans = [e["name"] for e in load(tmp_path / "trace.json")["traceEvents"] if e["ph"] == "X"]
-    assert sorted(spans) == steps(0, 1, 2)
+    assert sorted(spans) == steps(0, 1)
 
 
 def test_warm_up_is_thrown_away_and_the_next_trace_is_new(tmp_path):
@@ -264,6 +308,24 @@ def test_misuse():
     odd.stop()
 
 
+def test_what_users_of_torch_type(tmp_path):
+    with pytest.raises(TypeError, match="Profiler takes no 'activities'.*gpu=True"):
+        tptrace.Profiler(activities=[])
+    with pytest.raises(TypeError, match="no 'colour'. It takes schedule, .*, journal, and of Trace process_name, .*record_bytes"):
+        tptrace.Profiler(colour=1)
+    path = tmp_path / "cycle.json.gz"
+    schedule = tptrace.schedule(wait=0, warmup=1, active=1, repeat=1)
+    with tptrace.Profiler(schedule=schedule, on_trace_ready=lambda p: p.export_chrome_trace(path)) as profiler:
+        with pytest.raises(RuntimeError, match="no trace"):
+            profiler.export_chrome_trace(tmp_path / "early.json")
+        profiler.step()
+        profiler.step()
+    profiler.export_chrome_trace(str(tmp_path / "after.json"))
+    assert path.read_bytes()[:2] == b"\x1f\x8b" and load(path)["schemaVersion"] == 1
+    for made in (path, tmp_path / "after.json"):
+        assert [e["name"] for e in load(made)["traceEvents"] if e["ph"] == "X"] == steps(1)
+
+
 def test_odd_schedules_lose_nothing(tmp_path):
     ready = Ready(tmp_path)
     actions = [RECORD, NONE, WARMUP, NONE, RECORD, WARMUP, SAVE, SAVE]
@@ -272,6 +334,7 @@ def test_odd_schedules_lose_nothing(tmp_path):
         with tptrace.Profiler(schedule=actions.__getitem__, on_trace_ready=ready) as profiler:
             for _ in actions[1:]:
                 profiler.step()
+            tptrace.instant("in the last")
     assert ready.names() == [steps(0), steps(4), steps(6), steps(7)]
     assert [re.search(r"step (\d+): (\w+ is followed by \w+)", str(one.message)).groups() for one in said] == [
         ("1", "RECORD is followed by NONE"), ("3", "WARMUP is followed by NONE"), ("5", "RECORD is followed by WARMUP")
@@ -426,6 +489,7 @@ def test_a_child_of_a_fork_does_nothing(tmp_path):
                 os._exit(code)
         assert os.waitpid(child, 0)[1] == 0
         profiler.step()
+        tptrace.instant("in the last")
     assert ready.names() == [steps(1, 2)]
     assert "ProfilerStep#0" in (tmp_path / "child.json").read_text()
 

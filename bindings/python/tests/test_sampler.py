@@ -205,6 +205,29 @@ def test_starting_and_stopping(tmp_path):
     sampler.stop()
 
 
+def test_a_trace_that_is_closed():
+    trace = tptrace.Trace()
+    sampler = tptrace.Sampler(trace)
+    trace.close()
+    with pytest.raises(tptrace.ClosedError):
+        sampler.start()
+    assert not sampler.running
+
+
+def test_two_tell_of_both(tmp_path):
+    with tptrace.Trace() as trace:
+        samplers = [tptrace.Sampler(trace, 2), tptrace.Sampler(trace, 1)]
+        for sampler in samplers:
+            with sampler:
+                while sampler.counts().samples < 3:
+                    time.sleep(0.001)
+        trace.write(tmp_path / "trace.json")
+        told = load(tmp_path / "trace.json")["sampler"]
+        each = [{"period_ms": sampler.period_ms, **sampler.counts()._asdict()} for sampler in samplers]
+        assert told["samplers"] == each and told["period_ms"] == 1
+        assert told["samples"] == trace.counts().samples == sum(one["samples"] for one in each)
+
+
 def test_it_goes_on_while_a_trace_is_written(tmp_path):
     pieces = []
     with tptrace.Trace() as trace, tptrace.Sampler(trace, 1) as sampler:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import decimal
 import json
 import os
 import threading
 
+import numpy
 import pytest
 from conftest import load
 
@@ -109,6 +111,69 @@ def test_async_functions_overlap(tmp_path):
     begins = [e["id"] for e in document["traceEvents"] if e["ph"] == "b"]
     ends = [e["id"] for e in document["traceEvents"] if e["ph"] == "e"]
     assert len(set(begins)) == 3 and sorted(begins) == sorted(ends)
+
+
+def test_arguments_that_are_numbers_in_other_clothes(tmp_path):
+    class Whole:
+        def __index__(self):
+            return 7
+
+    class Odd:
+        def __index__(self):
+            raise RuntimeError("none")
+
+        def __str__(self):
+            return "odd"
+
+    given = {
+        "int64": numpy.int64(-3), "uint64": numpy.uint64((1 << 64) - 1), "float32": numpy.float32(0.5), "flag": numpy.bool_(True),
+        "float64": numpy.float64(1.5), "one": numpy.array([4]), "many": numpy.array([1, 2]), "whole": Whole(), "odd": Odd(),
+        "decimal": decimal.Decimal("2.5"), "name": "x", "self": 1,
+    }  # fmt: skip
+    with tptrace.Trace() as trace:
+        tptrace.set_current_trace(trace)
+        try:
+            with trace.span("step", **given), tptrace.span("current", **given):
+                pass
+        finally:
+            tptrace.set_current_trace(None)
+        document = written(trace, tmp_path)
+    expected = {
+        "int64": -3, "uint64": (1 << 64) - 1, "float32": 0.5, "flag": True, "float64": 1.5, "many": "[1 2]", "whole": 7,
+        "odd": "odd", "decimal": 2.5, "name": "x", "self": 1,
+    }  # fmt: skip
+    for name in ("step", "current"):
+        (span,) = slices(document, name)
+        found = {key: span["args"][key] for key in expected}
+        assert found == expected and {key: type(value) for key, value in found.items()} == {
+            key: type(value) for key, value in expected.items()
+        }
+
+
+def test_counters_that_are_too_large():
+    with tptrace.Trace() as trace:
+        with pytest.raises(ValueError, match=r"between -1\.8e308 and 1\.8e308"):
+            trace.counter("c", 10**400)
+        with pytest.raises(TypeError, match="number, not str"):
+            trace.counter("c", "3")
+        trace.counter("c", numpy.float32(2))
+
+
+def test_flight_recorders_that_are_none():
+    with pytest.raises(tptrace.InvalidArgumentError, match="keep_recent.*record_bytes=64 << 20"):
+        tptrace.Trace(keep_recent=True)
+    for keep in (False, True):
+        with pytest.raises(tptrace.InvalidArgumentError, match="record_bytes is 1000.*65536"):
+            tptrace.Trace(record_bytes=1000, keep_recent=keep)
+        # The least of them keeps something.
+        with tptrace.Trace(record_bytes=65536, keep_recent=keep) as trace:
+            for number in range(5000):
+                with trace.span("step", number=number):
+                    pass
+            pieces = []
+            trace.write_to(pieces.append)
+            kept = [e["args"].get("number") for e in slices(json.loads(b"".join(pieces)))]
+            assert len(kept) > 50 and (max(filter(None, kept)) == 4999) == keep
 
 
 def test_categories_and_limits(tmp_path):

@@ -28,7 +28,8 @@ from ._profiler import Profiler, ProfilerAction, Source, schedule, trace_handler
 from ._sampler import Sampler, SamplerCounts, sample_period_ms
 from ._spans import Span, counter, current_trace, enable_category, instant, set_current_trace, span
 from ._split import MergePlan, merge_fragment, merge_join, merge_plan, merge_survey
-from ._trace import Counts, Recovered, Trace, now_ns, recover
+from ._trace import Counts, Trace, now_ns
+from ._writing import Recovered, recover
 
 __version__: str = _lib.tp_version().decode()
 

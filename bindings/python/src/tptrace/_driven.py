@@ -41,6 +41,17 @@ def _task() -> Any:
         return None
 
 
+def _part(pointer: Any, number: Any, phase: int, id: int) -> None:
+    if c.fast.tp_py_record_async(pointer, number, phase, id) == c.FIRST:
+        pointer.met()
+
+
+def begins(pointer: Any, number: int) -> bool:
+    """Begins a span. True: it has an end, also one that was dropped for want of room (5)."""
+    status = c.fast.tp_py_span_begin(pointer, number)
+    return status in (0, 5) or (status == c.FIRST and pointer.met())
+
+
 class AsyncSpan:
     """One async span that is open."""
 
@@ -60,10 +71,10 @@ class AsyncSpan:
             self._id = next(_ids)
         if self._set:
             _outer.set((self._id, task))
-        c.fast.tp_record_async(pointer, number, _BEGIN, self._id)
+        _part(pointer, number, _BEGIN, self._id)
 
     def end(self) -> None:
-        c.fast.tp_record_async(self.pointer, self._number, _END, self._id)
+        _part(self.pointer, self._number, _END, self._id)
         if self._set:
             _outer.set(self._before)
 
@@ -92,7 +103,7 @@ def mark(pointer: Any, number: Any, args: dict[str, Any]) -> None:
     """The arguments of an async span, which has no place for them: on a short slice of its name where it begins."""
     from ._spans import give_args
 
-    if pointer is not None and args and c.fast.tp_span_begin(pointer, number.value) in (0, 5):
+    if pointer is not None and args and begins(pointer, number.value):
         give_args(pointer, args)
         c.fast.tp_span_end(pointer)
 
@@ -105,12 +116,12 @@ def driven(inner: Any, pointer_now: Callable[[], Any], number: Any, args: dict[s
     """
     from ._spans import give_args
 
-    begin, end, name = c.fast.tp_span_begin, c.fast.tp_span_end, number.value
+    end, name = c.fast.tp_span_end, number.value
     given: Any = None
     thrown: Optional[BaseException] = None
     while True:
         pointer = pointer_now()
-        began = begin(pointer, name) in (0, 5)
+        began = begins(pointer, name)
         try:
             if began and args:
                 give_args(pointer, args)
@@ -127,7 +138,7 @@ def driven(inner: Any, pointer_now: Callable[[], Any], number: Any, args: dict[s
             given = yield got
         except GeneratorExit:
             pointer = pointer_now()
-            began = begin(pointer, name) in (0, 5)
+            began = begins(pointer, name)
             try:
                 inner.close()
             finally:

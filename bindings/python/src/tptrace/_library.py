@@ -359,6 +359,20 @@ class GpuReport(Sized):
 
 HANDLE = c_void_p
 
+
+class Pointer(c_void_p):
+    """The handle of a Trace, for calls that record, and a weak reference to the Trace itself."""
+
+    trace: Any = None
+
+    def met(self) -> bool:
+        """The calling thread is new to the trace: it gets Python's name for it there. Answers True."""
+        trace = self.trace()
+        if trace is not None:
+            trace._name_this_thread()
+        return True
+
+
 PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
     "tp_version": (c_char_p, []),
     "tp_status_name": (c_char_p, [c_int32]),
@@ -398,20 +412,30 @@ PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
     "tp_merge_join": (c_int32, [Str, POINTER(Str), c_size_t, Str, POINTER(MergeOptions), POINTER(MergeReport)]),
 }
 
+# The package's own, which the header does not show. Called without the GIL.
+OWN: dict[str, tuple[Any, list[Any]]] = {
+    "tp_py_idle_since": (c_int32, [HANDLE, c_int64]),
+}
+
+FIRST = 64
+"""What functions of the name tp_py_ answer for 0 when the calling thread is new to the trace."""
+
 # Called with the GIL held: giving it up costs more than they take. None waits for anything that needs it.
 RECORDERS: dict[str, tuple[Any, list[Any]]] = {
-    "tp_span_begin": (c_int32, [HANDLE, c_uint32]),
+    "tp_py_span_begin": (c_int32, [HANDLE, c_uint32]),
     "tp_span_end": (c_int32, [HANDLE]),
     "tp_span_arg_int": (c_int32, [HANDLE, c_uint32, c_int64]),
     "tp_span_arg_uint": (c_int32, [HANDLE, c_uint32, c_uint64]),
     "tp_span_arg_float": (c_int32, [HANDLE, c_uint32, c_double]),
     "tp_span_arg_bool": (c_int32, [HANDLE, c_uint32, c_int32]),
     "tp_span_arg_text": (c_int32, [HANDLE, c_uint32, Str]),
-    "tp_span_complete": (c_int32, [HANDLE, c_uint32, c_int64, c_int64]),
-    "tp_record_instant": (c_int32, [HANDLE, c_uint32]),
-    "tp_record_counter": (c_int32, [HANDLE, c_uint32, c_double]),
-    "tp_record_async": (c_int32, [HANDLE, c_uint32, c_int32, c_uint64]),
-    "tp_record_flow": (c_int32, [HANDLE, c_uint32, c_int32, c_uint64]),
+    "tp_py_span_complete": (c_int32, [HANDLE, c_uint32, c_int64, c_int64]),
+    "tp_py_thread_seen": (c_int32, [HANDLE]),
+    "tp_py_recorded": (c_uint64, [HANDLE]),
+    "tp_py_record_instant": (c_int32, [HANDLE, c_uint32]),
+    "tp_py_record_counter": (c_int32, [HANDLE, c_uint32, c_double]),
+    "tp_py_record_async": (c_int32, [HANDLE, c_uint32, c_int32, c_uint64]),
+    "tp_py_record_flow": (c_int32, [HANDLE, c_uint32, c_int32, c_uint64]),
 }
 
 # Called with the GIL held, on the objects themselves.
@@ -448,7 +472,7 @@ def _find() -> str:
 def _load() -> tuple[Any, str]:
     path = _find()
     try:
-        return _declare(ctypes.CDLL(path), PROTOTYPES), path
+        return _declare(ctypes.CDLL(path), {**PROTOTYPES, **OWN}), path
     except (OSError, AttributeError) as error:
         raise ImportError(
             f"tptrace cannot use its library {path}: {error}. Install the wheel again, or set TPTRACE_LIBRARY to a"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import enum
+import inspect
 import os
 import socket
 import time
@@ -14,6 +15,7 @@ from typing import Any, Callable, Optional, Protocol, Union
 from . import _gpu, _spans, _structs
 from . import _library as c
 from ._errors import GpuError, InvalidArgumentError
+from ._journals import Journals, throw_away
 from ._sampler import Sampler
 from ._trace import Trace
 
@@ -127,15 +129,16 @@ class Source(Protocol):
 class _Recording:
     """One trace, and what records into it."""
 
-    def __init__(self, profiler: Profiler, cycle: int) -> None:
-        self.trace = Trace(**profiler._trace_options)
+    def __init__(self, profiler: Profiler, cycle: int, kept: bool) -> None:
+        self.trace = profiler._journals.trace(kept)
+        self.first_step = profiler.step_num
         self.report: Optional[_gpu.GpuReport] = None
         # What ends it, the last that was started first.
         self._ends: list[Callable[[], None]] = []
         try:
             self._start(profiler, cycle)
         except BaseException:
-            self._ends.insert(0, self.trace.close)
+            self._ends.insert(0, lambda: throw_away(self.trace))
             self.end()
             raise
 
@@ -190,6 +193,25 @@ def _wanted(name: str, given: Switch, cycle: int) -> Optional[dict[str, Any]]:
     raise InvalidArgumentError(f"{name}: it must be a bool, a mapping of arguments, or a function of the cycle, not {given!r}")
 
 
+_TRACE_OPTIONS = tuple(name for name in inspect.signature(Trace.__init__).parameters if name not in ("self", "journal"))
+# What those of torch.profiler.profile are for.
+_OF_TORCH = {
+    "activities": "spans are always recorded; gpu=True collects what the GPU does",
+    "with_stack": "sampler=True samples the stacks of all threads",
+    "use_cuda": "gpu=True collects what the GPU does",
+    "record_shapes": "ops that are added may have shapes",
+    "profile_memory": "memory that is told with Trace.add_memory is in the trace",
+}
+
+
+def _refusal(name: str) -> str:
+    hint = f" ({_OF_TORCH[name]})" if name in _OF_TORCH else ""
+    return (
+        f"Profiler takes no {name!r}{hint}. It takes schedule, on_trace_ready, gpu, sampler, sources, journal, and of Trace"
+        f" {', '.join(_TRACE_OPTIONS)}"
+    )
+
+
 class Profiler:
     """Records chosen steps of a loop, each cycle of them into a trace of its own.
 
@@ -206,7 +228,8 @@ class Profiler:
     thread that calls `step`. One thread drives a profiler. In a child of a fork it does nothing.
 
     A cycle that the end of the block cuts short is handed out as it is, also when an exception ends it; a warm-up that is
-    cut short is thrown away.
+    cut short is thrown away. The step that the last call of `step` began is left out if nothing was recorded in it, and so
+    is a trace of nothing else.
 
     Args:
         schedule: a function that says of a step's number, from 0 on, which ProfilerAction it gets: see `schedule`. Those of
@@ -219,7 +242,11 @@ class Profiler:
             `gpu_error` says why.
         sampler: also sample the stacks of all threads: likewise, with the arguments of `Sampler`.
         sources: what else records, each as long as the profiler does: see `Source`.
-        trace_options: the arguments of `Trace`, such as record_bytes.
+        journal: a file to keep a journal in, for each trace that is recorded one of its own: "%c" in the path stands for the
+            trace's number, from 0 on, and "%p" for that of the process. Without a "%c" the number is put before the path's
+            ending: "run.journal" gives run.0.journal, run.1.journal... Each goes with its trace, if that was written. One
+            that cannot be made later on is told in a RuntimeWarning, and the work goes on. Warm-ups have none.
+        trace_options: the other arguments of `Trace`, such as record_bytes.
     """
 
     def __init__(
@@ -230,20 +257,22 @@ class Profiler:
         gpu: Switch = False,
         sampler: Switch = False,
         sources: Iterable[Source] = (),
+        journal: Optional[Union[str, os.PathLike[str]]] = None,
         **trace_options: Any,
     ) -> None:
+        for name in trace_options:
+            if name not in _TRACE_OPTIONS:
+                raise TypeError(_refusal(name))
         for name, function in (("schedule", schedule), ("on_trace_ready", on_trace_ready)):
             if function is not None and not callable(function):
                 raise InvalidArgumentError(f"{name}: it must be a function, not {function!r}")
         for name, switch in (("gpu", gpu), ("sampler", sampler)):
             if not callable(switch):
                 _wanted(name, switch, 0)
-        # What Trace refuses is refused here, not in the middle of the work.
-        Trace(**trace_options).close()
+        self._journals = Journals(journal, trace_options)
         self._schedule = schedule or _always
         self._on_trace_ready = on_trace_ready
         self._gpu, self._sampler, self._sources = gpu, sampler, tuple(sources)
-        self._trace_options = trace_options
         self.step_num = 0
         """The number of the step that runs."""
         self.cycle = 0
@@ -259,6 +288,10 @@ class Profiler:
         self._recording: Optional[_Recording] = None
         self._stepped = schedule is not None
         self._step_start = 0
+        # How far live recording was then.
+        self._step_recorded = 0
+        # What was ready last, while it is not known yet whether the cycle after it has anything.
+        self._previous: Optional[Trace] = None
         self._process: Optional[int] = None
 
     def start(self) -> None:
@@ -283,6 +316,7 @@ class Profiler:
             return
         following = self._action(self.step_num + 1)
         self._stepped = True
+        self._previous = None
         self._end_step()
         self.step_num += 1
         try:
@@ -295,11 +329,15 @@ class Profiler:
         if self._process != os.getpid():
             return
         try:
-            if self._stepped:
-                self._end_step()
             self._change(self.current_action, None)
         finally:
-            self._process = None
+            self._process = self._previous = None
+
+    def export_chrome_trace(self, path: Union[str, os.PathLike[str]]) -> None:
+        """Writes the trace that is recorded, or else the one that was ready last: see `Trace.export_chrome_trace`."""
+        if self.trace is None:
+            raise RuntimeError("there is no trace: nothing was recorded yet")
+        self.trace.export_chrome_trace(path)
 
     def __enter__(self) -> Profiler:
         self.start()
@@ -317,14 +355,19 @@ class Profiler:
 
     def _begin_step(self) -> None:
         if self._recording is not None:
-            self._step_start = self._recording.trace._now_ns()
+            trace = self._recording.trace
+            self._step_start, self._step_recorded = trace._now_ns(), trace._recorded()
 
     def _end_step(self) -> None:
-        """The slice of the step. It has given times: spans that are open here may be of more than this step."""
         if self._recording is not None:
-            trace, number = self._recording.trace, ctypes.c_uint32()
-            c.check(c.lib.tp_name_new(_structs.text("name", f"{STEP_NAME}#{self.step_num}"), c.to_str(""), ctypes.byref(number)))
-            c.fast.tp_span_complete(trace._pointer, number.value, self._step_start, trace._now_ns())
+            self._mark_step(self._recording.trace, self._recording.trace._now_ns())
+
+    def _mark_step(self, trace: Trace, end_ns: int) -> None:
+        """The slice of the step. It has given times: spans that are open here may be of more than this step."""
+        number = ctypes.c_uint32()
+        c.check(c.lib.tp_name_new(_structs.text("name", f"{STEP_NAME}#{self.step_num}"), c.to_str(""), ctypes.byref(number)))
+        if c.fast.tp_py_span_complete(trace._pointer, number.value, self._step_start, end_ns) == c.FIRST:
+            trace._name_this_thread()
 
     def _change(self, before: ProfilerAction, after: Optional[ProfilerAction]) -> None:
         """From one step's action to the next one's, or to the end."""
@@ -339,13 +382,16 @@ class Profiler:
         if before is ProfilerAction.WARMUP and after is ProfilerAction.NONE:
             self._warn("WARMUP is followed by NONE: what was recorded is thrown away")
         try:
-            if before in records:
-                self._hand_out()
-            else:
+            if before not in records:
                 self._throw_away()
+            elif after is None:
+                self._end_last_step()
+            else:
+                self._hand_out()
         finally:
             if after is not None and after is not ProfilerAction.NONE:
-                self._recording = _Recording(self, self.cycle)
+                self._recording = _Recording(self, self.cycle, after in records)
+                self._previous = self.trace
                 self.trace = self._recording.trace if after in records else None
 
     def _warn(self, what: str) -> None:
@@ -357,7 +403,7 @@ class Profiler:
             try:
                 recording.end()
             finally:
-                recording.trace.close()
+                throw_away(recording.trace)
 
     def _hand_out(self) -> None:
         recording, self._recording = self._recording, None
@@ -365,7 +411,34 @@ class Profiler:
             try:
                 recording.end()
             finally:
-                self.gpu_report = recording.report
-                self.cycle += 1
-                if self._on_trace_ready is not None:
-                    self._on_trace_ready(recording.trace)
+                self._is_ready(recording)
+
+    def _end_last_step(self) -> None:
+        """The end in the middle of a cycle. A step that the last call of `step` began, and in which nothing was recorded,
+        is none: loops call it after the last batch too."""
+        recording, self._recording = self._recording, None
+        if recording is None:
+            return
+        trace, end_ns = recording.trace, recording.trace._now_ns()
+        quiet = self.step_num > 0 and trace._recorded() == self._step_recorded
+        try:
+            # What was collected meanwhile is in the trace after this.
+            recording.end()
+            quiet = quiet and trace._is_idle_since(self._step_start)
+        except BaseException:
+            quiet = False
+            raise
+        finally:
+            if quiet and recording.first_step == self.step_num:
+                throw_away(trace)
+                self.trace = self._previous
+            else:
+                if self._stepped and not quiet:
+                    self._mark_step(trace, end_ns)
+                self._is_ready(recording)
+
+    def _is_ready(self, recording: _Recording) -> None:
+        self.gpu_report = recording.report
+        self.cycle += 1
+        if self._on_trace_ready is not None:
+            self._on_trace_ready(recording.trace)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import itertools
 import math
 import os
 import sys
@@ -25,6 +26,8 @@ _MOST_MS = 86_400_000.0
 _REST = 9
 # Texts of so many code objects are kept. Programs that make code as they run would fill the memory otherwise.
 _MOST_CODES = 20_000
+# No two samplers of a process have one.
+_keys = itertools.count()
 # Stacks that are given to the trace at a time.
 _BATCH = 256
 
@@ -101,6 +104,7 @@ class Sampler:
                 raise InvalidArgumentError(f"{name}: it must be an integer of at least {least}, not {value!r}")
         self.period_ms = float(period_ms)
         self._trace = trace
+        self._key = next(_keys)
         self._max_depth, self._max_samples = max_depth, max_samples
         self._thread: Optional[_Thread] = None
         self._ticks = self._samples = self._dropped = self._cut = 0
@@ -114,8 +118,8 @@ class Sampler:
         self._unknown: set[int] = set()
 
     def start(self) -> None:
-        """Starts to sample. Of a sampler that runs nothing."""
-        with _forks.lock:
+        """Starts to sample. Of a sampler that runs nothing. Raises ClosedError if the trace is closed."""
+        with _forks.lock, self._trace._using():
             if self._thread is None or not self._thread.is_alive():
                 self._error = None
                 self._begin()
@@ -263,7 +267,7 @@ class Sampler:
 
     def _tell(self) -> None:
         """In the document, what was taken and what was not."""
-        self._trace.set_metadata("sampler", {"period_ms": self.period_ms, **self.counts()._asdict()})
+        self._trace._tell_samples(self._key, {"period_ms": self.period_ms, **self.counts()._asdict()})
 
 
 class _Thread(threading.Thread):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import inspect
+import operator
 import sys
 from collections.abc import Callable
 from typing import Any, Optional, TypeVar
@@ -43,11 +44,20 @@ def name_of(name: str, category: str = "") -> int:
     return number_of(name, category).value
 
 
+def record_instant(pointer: Any, name: str, category: str) -> None:
+    """Something that happens now, in the trace that the pointer is of."""
+    if c.fast.tp_py_record_instant(pointer, name_of(name, category)) == c.FIRST:
+        pointer.met()
+
+
 def record_counter(pointer: Any, name: str, value: float, category: str) -> None:
     """A counter's value now, in the trace that the pointer is of."""
     try:
-        c.fast.tp_record_counter(pointer, name_of(name, category), value)
+        if c.fast.tp_py_record_counter(pointer, name_of(name, category), value) == c.FIRST:
+            pointer.met()
     except ctypes.ArgumentError:
+        if isinstance(value, int):
+            raise ValueError("value: it must be between -1.8e308 and 1.8e308, as a float is") from None
         raise TypeError(f"value must be a number, not {type(value).__name__}") from None
 
 
@@ -76,6 +86,8 @@ def give_args(handle: Any, args: dict[str, Any]) -> None:
     """The arguments of the span that was opened last on this thread."""
     for key, value in args.items():
         number = name_of(key)
+        if not isinstance(value, (int, float, str)):
+            value = plain(value)
         if isinstance(value, bool):
             c.fast.tp_span_arg_bool(handle, number, value)
         elif isinstance(value, float):
@@ -88,11 +100,25 @@ def give_args(handle: Any, args: dict[str, Any]) -> None:
             else:
                 c.fast.tp_span_arg_text(handle, number, c.to_str(str(value)))
         else:
-            c.fast.tp_span_arg_text(handle, number, c.to_str(value if isinstance(value, str) else str(value)))
+            c.fast.tp_span_arg_text(handle, number, c.to_str(value))
+
+
+def plain(value: Any) -> Any:
+    """An int, a float, a bool or a str for another value: a number for what is one, as NumPy's are."""
+    if type(value).__module__ == "numpy" and type(value).__name__ in ("bool_", "bool"):
+        return bool(value)
+    for convert, method in ((operator.index, "__index__"), (float, "__float__")):
+        if hasattr(type(value), method):
+            try:
+                return convert(value)
+            except Exception:  # Arrays and tensors are numbers if they have one element.
+                pass
+    return str(value)
 
 
 # The two calls of every span. Without declared types ctypes takes the objects made for it as they are.
-_begin: Any = c.undeclared("tp_span_begin")
+_begin: Any = c.undeclared("tp_py_span_begin")
+_FIRST = c.FIRST
 _end: Any = c.undeclared("tp_span_end")
 _frame: Any = sys._getframe
 
@@ -127,7 +153,7 @@ class Span:
 
     __slots__ = ("_args", "_number", "_open", "_pointer")
 
-    def __init__(self, name: str, *, category: str = "", **args: Any) -> None:
+    def __init__(self, name: str, /, *, category: str = "", **args: Any) -> None:
         if callable(name):
             raise TypeError(f'a span has a name: @span("{getattr(name, "__name__", "name")}")')
         number = _plain.get(name) if category == "" else _numbers.get((name, category))
@@ -148,7 +174,9 @@ class Span:
         except ValueError:
             pass  # Called from C, on a thread without a frame.
         # A span that was dropped for want of room (5) has an end all the same.
-        if pointer is not None and _begin(pointer, self._number) in (0, 5):
+        if pointer is not None and (
+            (status := _begin(pointer, self._number)) in (0, 5) or (status == _FIRST and pointer.met())
+        ):
             self._pointer = pointer
             if self._args:
                 give_args(pointer, self._args)
@@ -280,7 +308,9 @@ class Span:
         def timed(*given: Any, **named: Any) -> Any:
             # Nothing of it is kept in this object: the function may call itself, on other threads too.
             pointer = pointer_now()
-            if pointer is None or _begin(pointer, number) not in (0, 5):
+            if pointer is None or (
+                (status := _begin(pointer, number)) not in (0, 5) and not (status == _FIRST and pointer.met())
+            ):
                 return function(*given, **named)
             try:
                 if self._args:
@@ -313,7 +343,9 @@ class SpanOf(Span):
                 return self
         except ValueError:
             pass
-        if pointer is not None and _begin(pointer, self._number) in (0, 5):
+        if pointer is not None and (
+            (status := _begin(pointer, self._number)) in (0, 5) or (status == _FIRST and pointer.met())
+        ):
             self._pointer = pointer
             if self._args:
                 give_args(pointer, self._args)
@@ -328,7 +360,7 @@ span = Span
 def instant(name: str, *, category: str = "") -> None:
     """Something that happens now on this thread, in the current trace."""
     if _Current.trace is not None:
-        c.fast.tp_record_instant(_Current.trace._pointer, name_of(name, category))
+        record_instant(_Current.trace._pointer, name, category)
 
 
 def counter(name: str, value: float, *, category: str = "") -> None:

@@ -16,11 +16,12 @@ from typing import Any, BinaryIO, NamedTuple, Optional, Union
 from . import _library as c
 from . import _gpu, _structs, _tuples
 from ._callbacks import Progress, Watched
-from ._errors import ClosedError
-from ._spans import Span, SpanOf, name_of, record_counter
+from ._errors import ClosedError, InvalidArgumentError
+from ._spans import Span, SpanOf, name_of, record_counter, record_instant
 from ._structs import Value
+from ._writing import by_name, write_options
 
-__all__ = ["Counts", "Progress", "Recovered", "Trace", "now_ns", "recover"]
+__all__ = ["Counts", "Progress", "Trace", "now_ns"]
 
 
 class Counts(NamedTuple):
@@ -73,12 +74,13 @@ class Trace:
         process_name: the name of the process; the program's own if not given.
         base_ns: what timestamps in the document count from; the time of this call if not given.
         clock: "monotonic", "realtime", or "unknown", whose traces are not aligned with others when merged.
-        record_bytes: memory for spans that are recorded live, also while they are written; 0 for no limit.
+        record_bytes: memory for spans that are recorded live, also while they are written; 0 for no limit, else at least
+            65536.
         keep_recent: when it is used up, the oldest go (a flight recorder, whose spans stay when it is written) instead of
-            the new ones.
+            the new ones. Only with record_bytes.
         journal: a file to keep a journal in, so that the trace survives this process: all of it is in there within a
             second, and `tptrace.recover` makes a trace of it. The file must not be there yet; "%p" in its path stands
-            for the number of the process. It goes with the trace, if that was written since its last event.
+            for the number of the process. It goes with the trace, if that was written since its last event or has none.
     """
 
     def __init__(
@@ -87,16 +89,24 @@ class Trace:
     ) -> None:
         self._handle: Optional[int] = None
         # The same for calls that record: they may come at any time, also for a trace that was freed.
-        self._pointer: Optional[ctypes.c_void_p] = None
+        self._pointer: Optional[c.Pointer] = None
         self._lock = threading.Condition()
         self._users = 0
         self._named: set[int] = set()
         # Those that were started: they hold back the last stacks until they are asked for.
         self._samplers: tuple[weakref.ref[Any], ...] = ()
+        # What each told of itself last.
+        self._sampled: dict[int, dict[str, Any]] = {}
         self._closing = False
+        # Of a profiler's trace, which may be thrown away.
+        self._journal_path: Optional[str] = None
         options = c.TraceOptions(clock=_structs.choose(_structs.CLOCKS, "clock", clock))
         options.record_bytes = _structs.number("record_bytes", record_bytes, "uint64")
         options.record_full = 1 if keep_recent else 0
+        if keep_recent and record_bytes == 0:
+            raise InvalidArgumentError(
+                "keep_recent: without a limit the oldest never go: also give record_bytes, such as record_bytes=64 << 20"
+            )
         if journal is not None:
             options.journal = c.path_str(journal)
         if base_ns is not None:
@@ -106,8 +116,9 @@ class Trace:
             options.process_name = _structs.text("process_name", process_name)
         # As for live spans, whose times also do not jump when the system's time is set.
         self._offset_ns = time.time_ns() - time.monotonic_ns() if clock == "realtime" else 0
-        handle = c.HANDLE()
+        handle = c.Pointer()
         c.check(c.lib.tp_trace_new(options, handle))
+        handle.trace = weakref.ref(self)
         self._handle = handle.value
         self._pointer = handle
 
@@ -134,13 +145,13 @@ class Trace:
             self._handle = None
             c.lib.tp_trace_free(handle)
 
-    def span(self, name: str, *, category: str = "", **args: Any) -> Span:
+    def span(self, name: str, /, *, category: str = "", **args: Any) -> Span:
         """A span of this trace: `with trace.span("step", batch=3):`, or a decorator. See `tptrace.span`."""
         return SpanOf(self, name, category, args)
 
     def record_instant(self, name: str, *, category: str = "") -> None:
         """Something that happens now on this thread."""
-        c.fast.tp_record_instant(self._pointer, name_of(name, category))
+        record_instant(self._pointer, name, category)
 
     def record_counter(self, name: str, value: float, *, category: str = "") -> None:
         """The value of a counter now."""
@@ -152,12 +163,16 @@ class Trace:
     def record_flow(self, phase: str, name: str, id: int, *, category: str = "") -> None:
         """The "start", a "step" or the "end" of a flow: it hangs on the span that is open on this thread."""
         number = _structs.choose({"start": 0, "step": 1, "end": 2}, "phase", phase)
-        c.fast.tp_record_flow(self._pointer, name_of(name, category), number, _structs.number("id", id, "uint64"))
+        part = name_of(name, category), number, _structs.number("id", id, "uint64")
+        if c.fast.tp_py_record_flow(self._pointer, *part) == c.FIRST:
+            self._name_this_thread()
 
     def record_async(self, phase: str, name: str, id: int, *, category: str = "") -> None:
         """The "begin", an "instant" or the "end" of an async span, which may end on another thread."""
         number = _structs.choose({"begin": 0, "instant": 1, "end": 2}, "phase", phase)
-        c.fast.tp_record_async(self._pointer, name_of(name, category), number, _structs.number("id", id, "uint64"))
+        part = name_of(name, category), number, _structs.number("id", id, "uint64")
+        if c.fast.tp_py_record_async(self._pointer, *part) == c.FIRST:
+            self._name_this_thread()
 
     @contextmanager
     def _using(self) -> Iterator[int]:
@@ -196,12 +211,48 @@ class Trace:
             with self._using() as handle:
                 c.lib.tp_trace_set_thread_name(handle, number, c.to_str(name))
 
+    def _name_this_thread(self) -> None:
+        """Python's name of the calling thread: one that has ended when the trace is written has none any more."""
+        # current_thread() would make a thread of one that is none of Python's.
+        known = getattr(threading, "_active", {}).get(threading.get_ident())
+        if known is not None:
+            try:
+                self._name_thread(threading.get_native_id(), known.name)
+            except ClosedError:
+                pass
+
+    def _recorded(self) -> int:
+        """How far live recording is: another number after every record."""
+        return int(c.fast.tp_py_recorded(self._pointer))
+
+    def _is_idle_since(self, time_ns: int) -> bool:
+        """Whether nothing that was added begins at that time or later."""
+        self._take_samples()
+        with self._using() as handle:
+            return bool(c.lib.tp_py_idle_since(handle, time_ns))
+
+    def _this_thread(self) -> int:
+        """The number of the calling thread, for what is added without one."""
+        if c.fast.tp_py_thread_seen(self._pointer) == c.FIRST:
+            self._name_this_thread()
+        return threading.get_native_id()
+
     def _take_samples(self) -> None:
         """What samplers hold."""
         for known in self._samplers:
             sampler = known()
             if sampler is not None:
                 sampler._flush()
+
+    def _tell_samples(self, sampler: int, told: dict[str, Any]) -> None:
+        """What samplers say of themselves in the document: of several together, and each by itself."""
+        with self._lock:
+            self._sampled[sampler] = told
+            every = list(self._sampled.values())
+            if len(every) > 1:
+                sums = {key: sum(one[key] for one in every) for key in told if key != "period_ms"}
+                told = {"period_ms": min(one["period_ms"] for one in every), **sums, "samplers": every}
+            self.set_metadata("sampler", told)
 
     def _name_threads(self, handle: int) -> None:
         """Python's names of its threads, which the system does not know, for those that live and have no other."""
@@ -330,7 +381,7 @@ class Trace:
             stack: the call stack, innermost frame first.
             args: free arguments: integers, floats, bools and strings.
         """
-        thread = threading.get_native_id() if thread_id is None else thread_id
+        thread = self._this_thread() if thread_id is None else thread_id
         number = _structs.choose(_structs.OP_KINDS, "kind", kind)
         made = _structs.op(
             name, start_ns, end_ns, thread, number, id, shapes, dtypes, call_site, gpu_ms, kernel_count, output_bytes,
@@ -409,7 +460,7 @@ class Trace:
         args: Optional[Mapping[str, Value]] = None,
     ) -> None:
         """Adds memory given out (`allocated`) or taken back, on a CUDA device or, without one, the CPU."""
-        thread = threading.get_native_id() if thread_id is None else thread_id
+        thread = self._this_thread() if thread_id is None else thread_id
         free = _structs.args(args)
         made = c.MemoryEvent(
             flags=(2 if allocated else 0) | (0 if cuda_device is None else 1),
@@ -464,7 +515,7 @@ class Trace:
         args: Optional[Mapping[str, Value]] = None,
     ) -> None:
         """Adds something that happened and took no time. Its line covers the "thread", "process" or "global" all."""
-        thread = threading.get_native_id() if thread_id is None else thread_id
+        thread = self._this_thread() if thread_id is None else thread_id
         free = _structs.args(args)
         made = c.Instant(
             scope=_structs.choose(_structs.SCOPES, "scope", scope),
@@ -556,13 +607,17 @@ class Trace:
             progress: called now and then with a Progress on this thread; answers False to cancel.
         """
         watched = Watched(progress)
-        format = _by_name(format, path, "plain")
-        options = _write_options(format, compression, level, threads, fsync, separate_overlaps, trace_name, watched)
+        format = by_name(format, path, "plain")
+        options = write_options(format, compression, level, threads, fsync, separate_overlaps, trace_name, watched)
         self._take_samples()
         with self._using() as handle:
             self._name_threads(handle)
             watched.finish(c.lib.tp_trace_write(handle, c.path_str(path), options))
         return os.fsdecode(path)
+
+    def export_chrome_trace(self, path: Union[str, os.PathLike[str]]) -> None:
+        """`write` in the torch format, under the name that torch.profiler has for it. Compressed if the path ends in .gz."""
+        self.write(path, format="torch")
 
     def write_to(
         self,
@@ -579,7 +634,7 @@ class Trace:
         """Hands the document piece by piece, as bytes, to a binary file object or to a function. As `write`."""
         take: Callable[[bytes], Any] = target.write if hasattr(target, "write") else target
         watched = Watched(progress)
-        options = _write_options(format, compression, level, threads, False, separate_overlaps, trace_name, watched)
+        options = write_options(format, compression, level, threads, False, separate_overlaps, trace_name, watched)
         self._take_samples()
 
         def put(piece: Any, size: int, _: Any) -> int:
@@ -599,73 +654,3 @@ class Trace:
         with self._using() as handle:
             self._name_threads(handle)
             watched.finish(c.lib.tp_trace_write_to(handle, c.OUTPUT(put), None, options))
-
-
-class Recovered(NamedTuple):
-    """What became of a journal."""
-
-    events: int
-    """Events in the document."""
-    unfinished: int
-    """Spans that were open: they end where the journal does, and have "unfinished"."""
-    journal_bytes: int
-    """Bytes of the journal that were read."""
-    cut_bytes: int
-    """Bytes behind them that were cut, since they are damaged or half written."""
-
-
-def recover(
-    journal: Union[str, os.PathLike[str]],
-    out_path: Union[str, os.PathLike[str]],
-    *,
-    format: str = "auto",
-    compression: str = "auto",
-    level: int = 0,
-    threads: int = 0,
-    fsync: bool = False,
-    separate_overlaps: bool = True,
-    trace_name: Optional[str] = None,
-    progress: Optional[Callable[[Progress], Any]] = None,
-) -> Recovered:
-    """Makes the trace that a journal tells of: what a process had recorded before it was killed or crashed.
-
-    The journal stays as it is. It is read up to its end or to where it is damaged. The other arguments are those of
-    `Trace.write`, but that "auto" is the torch format unless the path ends in .pftrace or .pftrace.gz. Raises
-    MalformedError for what is no journal.
-    """
-    watched = Watched(progress)
-    format = _by_name(format, out_path, "torch")
-    options = _write_options(format, compression, level, threads, fsync, separate_overlaps, trace_name, watched)
-    report = c.RecoverReport()
-    watched.finish(c.lib.tp_recover(c.path_str(journal), c.path_str(out_path), options, report))
-    return Recovered(report.events, report.unfinished, report.journal_bytes, report.cut_bytes)
-
-
-def _by_name(format: str, path: Union[str, os.PathLike[str]], otherwise: str) -> str:
-    """What "auto" stands for with this path."""
-    if format != "auto":
-        return format
-    return "perfetto" if os.fsdecode(path).endswith((".pftrace", ".pftrace.gz")) else otherwise
-
-
-def _write_options(
-    format: str,
-    compression: str,
-    level: int,
-    threads: int,
-    fsync: bool,
-    separate_overlaps: bool,
-    trace_name: Optional[str],
-    watched: Watched,
-) -> c.WriteOptions:
-    made = c.WriteOptions(
-        flags=(1 if fsync else 0) | (0 if separate_overlaps else 2),
-        format=_structs.choose(_structs.FORMATS, "format", format),
-        compression=_structs.choose(_structs.COMPRESSIONS, "compression", compression),
-        level=_structs.number("level", level, "int32"),
-        threads=_structs.number("threads", threads, "uint32"),
-        progress=watched.progress,
-    )
-    if trace_name is not None:
-        made.trace_name = _structs.text("trace_name", trace_name)
-    return made
