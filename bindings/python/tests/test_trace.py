@@ -175,6 +175,22 @@ def test_system_errors_are_os_errors(tmp_path):
         assert sorted(os.listdir(tmp_path)) == ["read-only.json"]
 
 
+@pytest.mark.parametrize("what", ["counter", "instant", "async"])
+def test_the_window_ends_after_events_that_are_no_slices(what):
+    with tptrace.Trace() as trace:
+        if what == "counter":
+            trace.counter("c", 1)
+        elif what == "instant":
+            trace.add_instant("i", tptrace.now_ns())
+        else:
+            trace.record_async("begin", "row", 1)
+        pieces = []
+        trace.write_to(pieces.append)
+    events = [e for e in json.loads(b"".join(pieces))["traceEvents"] if e["ph"] != "M"]
+    assert len(events) == 2 and events[-1]["name"] == "Record Window End"
+    assert events[-1]["ts"] == pytest.approx(events[0]["ts"] + 1)
+
+
 def test_closing(tmp_path):
     trace = tptrace.Trace()
     trace.close()
