@@ -21,6 +21,9 @@ __all__ = ["Span", "counter", "current_trace", "enable_category", "instant", "se
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
+_FIRST = c.FIRST
+_counter: Any = c.fast.tp_py_record_counter
+
 # Names by category, and those without one by themselves.
 _numbers: dict[tuple[str, str], ctypes.c_uint32] = {}
 _plain: dict[str, ctypes.c_uint32] = {}
@@ -44,16 +47,10 @@ def name_of(name: str, category: str = "") -> int:
     return number_of(name, category).value
 
 
-def record_instant(pointer: Any, name: str, category: str) -> None:
-    """Something that happens now, in the trace that the pointer is of."""
-    if c.fast.tp_py_record_instant(pointer, name_of(name, category)) == c.FIRST:
-        pointer.met()
-
-
 def record_counter(pointer: Any, name: str, value: float, category: str) -> None:
     """A counter's value now, in the trace that the pointer is of."""
     try:
-        if c.fast.tp_py_record_counter(pointer, name_of(name, category), value) == c.FIRST:
+        if _counter(pointer, name_of(name, category), value) == _FIRST:
             pointer.met()
     except ctypes.ArgumentError:
         if isinstance(value, int):
@@ -86,8 +83,6 @@ def give_args(handle: Any, args: dict[str, Any]) -> None:
     """The arguments of the span that was opened last on this thread."""
     for key, value in args.items():
         number = name_of(key)
-        if not isinstance(value, (int, float, str)):
-            value = plain(value)
         if isinstance(value, bool):
             c.fast.tp_span_arg_bool(handle, number, value)
         elif isinstance(value, float):
@@ -99,8 +94,10 @@ def give_args(handle: Any, args: dict[str, Any]) -> None:
                 c.fast.tp_span_arg_uint(handle, number, value)
             else:
                 c.fast.tp_span_arg_text(handle, number, c.to_str(str(value)))
-        else:
+        elif isinstance(value, str):
             c.fast.tp_span_arg_text(handle, number, c.to_str(value))
+        else:
+            give_args(handle, {key: plain(value)})
 
 
 def plain(value: Any) -> Any:
@@ -118,7 +115,6 @@ def plain(value: Any) -> Any:
 
 # The two calls of every span. Without declared types ctypes takes the objects made for it as they are.
 _begin: Any = c.undeclared("tp_py_span_begin")
-_FIRST = c.FIRST
 _end: Any = c.undeclared("tp_span_end")
 _frame: Any = sys._getframe
 
@@ -360,7 +356,7 @@ span = Span
 def instant(name: str, *, category: str = "") -> None:
     """Something that happens now on this thread, in the current trace."""
     if _Current.trace is not None:
-        record_instant(_Current.trace._pointer, name, category)
+        _Current.trace.record_instant(name, category=category)
 
 
 def counter(name: str, value: float, *, category: str = "") -> None:

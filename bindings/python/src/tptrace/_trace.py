@@ -17,11 +17,14 @@ from . import _library as c
 from . import _gpu, _structs, _tuples
 from ._callbacks import Progress, Watched
 from ._errors import ClosedError, InvalidArgumentError
-from ._spans import Span, SpanOf, name_of, record_counter, record_instant
+from ._spans import Span, SpanOf, name_of, record_counter
 from ._structs import Value
 from ._writing import by_name, write_options
 
 __all__ = ["Counts", "Progress", "Trace", "now_ns"]
+
+_FIRST = c.FIRST
+_instant: Any = c.fast.tp_py_record_instant
 
 
 class Counts(NamedTuple):
@@ -151,7 +154,8 @@ class Trace:
 
     def record_instant(self, name: str, *, category: str = "") -> None:
         """Something that happens now on this thread."""
-        record_instant(self._pointer, name, category)
+        if _instant(self._pointer, name_of(name, category)) == _FIRST:
+            self._name_this_thread()
 
     def record_counter(self, name: str, value: float, *, category: str = "") -> None:
         """The value of a counter now."""
