@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::options::Alignment;
 use crate::error::{Error, Result};
-use crate::read::document::Document;
+use crate::read::document::Member;
 use crate::read::time::parse_ns;
 
 /// Nanoseconds; a base above is taken for time since 1970 (it is September 2001), not since a boot.
@@ -15,6 +15,9 @@ const EPOCH_SCALE: i128 = 1_000_000_000_000_000_000;
 const PLAUSIBLE_NS: i128 = 366 * 86_400 * 1_000_000_000;
 /// Two anchors of one boot of a host agree at least this well.
 const SAME_BOOT_NS: i128 = 1_000_000_000;
+
+/// What helps where a plain document says nothing.
+const TORCH: &str = "; documents in the torch format (format=\"torch\") state it";
 
 /// What an input says about its clock.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -65,8 +68,9 @@ fn integer(value: &Value) -> Option<i128> {
 
 impl Clock {
     /// Reads it from the metadata. `first_ts`: the first timestamp of the events, as text.
-    pub(super) fn of(document: &Document, first_ts: Option<&[u8]>) -> Self {
-        let json = |key: &str| document.get(key).and_then(|raw| serde_json::from_slice::<Value>(raw).ok());
+    pub(super) fn of(members: &[Member], first_ts: Option<&[u8]>) -> Self {
+        let get = |key: &str| members.iter().rev().find(|(known, _)| known == key);
+        let json = |key: &str| get(key).and_then(|(_, raw)| serde_json::from_slice::<Value>(raw).ok());
         let host = json("host_name").and_then(|v| v.as_str().map(str::to_owned));
         let mut clock = Clock { base: json("baseTimeNanoseconds").as_ref().and_then(integer), host, ..Self::default() };
         let ours = json("tptrace");
@@ -90,6 +94,12 @@ impl Clock {
             clock.domain = Domain::Realtime;
         }
         clock
+    }
+
+    /// The clock of timestamps to which so many nanoseconds were added.
+    pub(super) fn moved(mut self, ns: i64) -> Self {
+        self.base = self.base.map(|base| base - i128::from(ns));
+        self
     }
 
     /// Real time at timestamp 0.
@@ -170,9 +180,9 @@ fn auto(inputs: &[(PathBuf, Clock)], result: &mut Aligned) {
     if bases.len() < inputs.len() {
         if inputs.len() > 1 {
             let reason = if inputs.iter().all(|(_, c)| c.base.is_none()) {
-                "the inputs do not say when their timestamp 0 was".to_owned()
+                format!("the inputs do not say when their timestamp 0 was{TORCH}")
             } else if inputs.iter().any(|(_, c)| c.base.is_none()) {
-                format!("no time base in {}", names(&|c| c.base.is_none()))
+                format!("no time base in {}{TORCH}", names(&|c| c.base.is_none()))
             } else if inputs.iter().any(|(_, c)| c.realtime().is_some()) {
                 format!("no real-time anchor in {}", names(&|c| c.realtime().is_none()))
             } else {

@@ -1,8 +1,7 @@
 //! What stands around the merged events.
 
 use super::lanes::{default_sort, sort_index};
-use super::plan::{Part, Plan};
-use crate::read::document::Member;
+use super::plan::{Part, Plan, Sub};
 use crate::read::json::quote;
 
 /// The end of the document.
@@ -31,7 +30,7 @@ pub(super) fn start(plan: &Plan<'_>, out: &mut Vec<u8>) {
     if plan.in_place {
         return kept(plan, out);
     }
-    let ranks = list(plan.parts.iter().map(|part| part.fate.rank));
+    let ranks = list(plan.parts.iter().flat_map(Part::wanted).map(|sub| sub.fate.rank));
     if plan.options.verbatim {
         pair(out, "displayTimeUnit", b"\"ns\"");
         pair(out, "distributedInfo", format!("{{\"merged_ranks\": {ranks}}}").as_bytes());
@@ -109,28 +108,32 @@ fn kept(plan: &Plan<'_>, out: &mut Vec<u8>) {
     }
 }
 
-/// What one input says of itself, as it says it.
+/// What one input says of itself, as it says it; of a merged document what each of its ranks says.
 pub(super) fn about(plan: &Plan<'_>, index: usize, out: &mut Vec<u8>) {
     let part = &plan.parts[index];
-    out.extend_from_slice(if index > 0 { b",\n" } else { b"\n" });
-    out.extend_from_slice(format!("{{\"rank\": {}, \"file\": ", part.fate.rank).as_bytes());
-    quote(out, &part.input.stored.name.to_string_lossy());
-    let (offset, base) = (part.fate.offset, part.fate.block.base);
-    out.extend_from_slice(format!(", \"offset_ns\": {offset}, \"pid_base\": {base}, \"metadata\": {{").as_bytes());
-    let members = &part.input.document.members;
-    // Of a key that occurs twice, the last value, as parsers have it.
-    let last = |index: usize, key: &str| members[index + 1..].iter().all(|(other, _)| other != key);
-    let kept: Vec<&Member> =
-        members.iter().enumerate().filter(|(index, (key, _))| last(*index, key)).map(|(_, member)| member).collect();
-    for (index, (key, value)) in kept.into_iter().enumerate() {
-        if index > 0 {
-            out.extend_from_slice(b", ");
+    let mut first = index == 0;
+    let mut own = Some(part.input.document.members.as_slice());
+    for (sub, origin) in part.subs.iter().zip(&part.input.origins).filter(|(sub, _)| sub.fate.wanted) {
+        out.extend_from_slice(if std::mem::take(&mut first) { b"\n" } else { b",\n" });
+        out.extend_from_slice(format!("{{\"rank\": {}, \"file\": ", sub.fate.rank).as_bytes());
+        quote(out, &origin.file.to_string_lossy());
+        let (offset, base) = (origin.moved.saturating_add(sub.fate.offset), sub.fate.block.base);
+        out.extend_from_slice(format!(", \"offset_ns\": {offset}, \"pid_base\": {base}, \"metadata\": {{").as_bytes());
+        // Where ranks have none of their own, they stand with the first.
+        let members = origin.metadata.as_deref().or_else(|| own.take()).unwrap_or_default();
+        // Of a key that occurs twice, the last value, as parsers have it.
+        let last = |index: usize, key: &str| members[index + 1..].iter().all(|(other, _)| other != key);
+        let kept = members.iter().enumerate().filter(|(index, (key, _))| last(*index, key));
+        for (index, (_, (key, value))) in kept.enumerate() {
+            if index > 0 {
+                out.extend_from_slice(b", ");
+            }
+            quote(out, key);
+            out.extend_from_slice(b": ");
+            out.extend_from_slice(value);
         }
-        quote(out, key);
-        out.extend_from_slice(b": ");
-        out.extend_from_slice(value);
+        out.extend_from_slice(b"}}");
     }
-    out.extend_from_slice(b"}}");
 }
 
 /// The bracket that opens the events.
@@ -144,9 +147,9 @@ pub(super) fn open(plan: &Plan<'_>, out: &mut Vec<u8>) {
 /// Names and sort indices of processes whose events gave none. `first`: no event was written yet.
 pub(super) fn close(plan: &Plan<'_>, mut first: bool, out: &mut Vec<u8>) {
     let parts: &[Part<'_>] = if plan.options.verbatim { &[] } else { &plan.parts };
-    for part in parts {
-        for (pid, process) in part.lanes.processes() {
-            let rank = part.fate.rank;
+    for Sub { fate, lanes } in parts.iter().flat_map(|part| &part.subs) {
+        for (pid, process) in lanes.processes() {
+            let rank = fate.rank;
             let text = process.text.as_deref();
             if !process.named {
                 let name = match text {
@@ -156,8 +159,8 @@ pub(super) fn close(plan: &Plan<'_>, mut first: bool, out: &mut Vec<u8>) {
                 event(out, &mut first, "process_name", pid, "name", &|out| quote(out, &name));
             }
             if !process.sorted {
-                let old = default_sort(process.gpu, part.lanes.old_pid(pid), text.is_some());
-                let index = sort_index(part.fate.place, plan.count, old);
+                let old = default_sort(process.gpu, lanes.old_pid(pid), text.is_some());
+                let index = sort_index(fate.place, plan.count, old);
                 event(out, &mut first, "process_sort_index", pid, "sort_index", &|out| {
                     out.extend_from_slice(index.to_string().as_bytes());
                 });

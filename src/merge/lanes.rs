@@ -97,6 +97,10 @@ pub(super) struct Process {
 #[derive(Debug)]
 pub(super) struct Lanes {
     block: Block,
+    /// Where the pids begin in the input.
+    old: u64,
+    /// A merge of ours has moved lane 0 already.
+    merged: bool,
     state: Mutex<State>,
 }
 
@@ -110,14 +114,15 @@ struct State {
 }
 
 impl Lanes {
-    pub(super) fn new(block: Block) -> Self {
-        Self { block, state: Mutex::new(State::default()) }
+    /// `old`: where the pids begin in the input; `merged`: they were moved there by a merge of ours.
+    pub(super) fn new(block: Block, old: u64, merged: bool) -> Self {
+        Self { block, old, merged, state: Mutex::new(State::default()) }
     }
 
     /// The new pid of an ordinary one.
     #[inline(always)]
     pub(super) fn plain_pid(&self, raw: &[u8]) -> Option<u64> {
-        let pid = ids::small(raw)?;
+        let pid = ids::small(raw)?.checked_sub(self.old)?;
         (pid < self.block.ordinary() && (pid | self.block.base) != 0).then_some(self.block.base + pid)
     }
 
@@ -160,9 +165,16 @@ impl Lanes {
         Ok(Some(pid))
     }
 
-    /// The new tid of a lane of process `pid` (a new pid), or `None` if it stays.
+    /// The new tid of a lane of process `pid` (a new pid), or `None` if it stays. `old`: the pid as it is written.
     #[inline(always)]
-    pub(super) fn tid(&self, raw: &[u8], pid: u64, ticket: &Ticket) -> Result<Option<u64>> {
+    pub(super) fn tid(&self, raw: &[u8], old: &[u8], pid: u64, ticket: &Ticket) -> Result<Option<u64>> {
+        if self.merged
+            && let (Some(tid), Some(old)) = (ids::small(raw), ids::small(old))
+            && (tid == zero_tid(old) || tid == 0)
+        {
+            // That merge left 0 only where it named and sorted a process, which is no lane.
+            return Ok((old != pid && tid != 0).then_some(zero_tid(pid)));
+        }
         match ids::small(raw) {
             Some(tid) if tid != 0 && tid < ODD_TIDS && tid != zero_tid(pid) => Ok(None),
             Some(0) => Ok(Some(zero_tid(pid))),
@@ -214,6 +226,12 @@ impl Lanes {
         known.gpu |= seen.gpu;
     }
 
+    /// The first process that was met of those whose pid was a number.
+    pub(super) fn first_process(&self) -> Option<u64> {
+        let state = lock(&self.state);
+        state.processes.iter().find(|(_, process)| process.text.is_none()).map(|(&pid, _)| pid)
+    }
+
     /// All processes by their new pid, with the old pid where it was ordinary.
     pub(super) fn processes(&self) -> BTreeMap<u64, Process> {
         lock(&self.state).processes.clone()
@@ -253,8 +271,21 @@ pub(super) fn sort_index(position: usize, count: usize, old: i128) -> i64 {
         _ => 800_000,
     };
     // Readers hold it in 32 bits: many ranks get narrower ranges.
-    let range = SORT_RANGE.min((1 << 31) / count.max(1) as i64);
+    let range = sort_range(count);
     position as i64 * range + within * range / SORT_RANGE
+}
+
+/// How many sort indices each of so many ranks has.
+pub(super) fn sort_range(count: usize) -> i64 {
+    SORT_RANGE.min((1 << 31) / count.max(1) as i64)
+}
+
+/// The sort index of a process that a merge has sorted before, when each rank had `range` indices.
+pub(super) fn sort_again(position: usize, count: usize, old: i128, range: i64) -> i64 {
+    let range = i128::from(range.max(1));
+    let new = i128::from(sort_range(count));
+    // Within the new range, so that it fits.
+    (position as i128 * new + old.rem_euclid(range) * new / range) as i64
 }
 
 /// The old index of a process that has none.
@@ -290,7 +321,7 @@ mod tests {
 
     #[test]
     fn odd_pids_and_lanes_find_a_place() {
-        let lanes = Lanes::new(Block { base: 0, size: BLOCK });
+        let lanes = Lanes::new(Block { base: 0, size: BLOCK }, 0, false);
         let order = Order::new();
         let ticket = order.ticket(0);
         let pid = |raw: &str| match lanes.plain_pid(raw.as_bytes()) {
@@ -307,7 +338,7 @@ mod tests {
         assert_eq!(pid("\"\""), Some(9_999_995));
         assert_eq!(pid("\"Spans\""), Some(9_999_998));
         assert_eq!(pid("null"), None);
-        let tid = |raw: &str, pid| lanes.tid(raw.as_bytes(), pid, &ticket).unwrap();
+        let tid = |raw: &str, pid| lanes.tid(raw.as_bytes(), b"", pid, &ticket).unwrap();
         assert_eq!(tid("3", 3), None);
         assert_eq!(tid("0", 3), Some(ZERO_TIDS + 3));
         assert_eq!(tid("0.0", 3), Some(ZERO_TIDS + 3));

@@ -13,6 +13,7 @@ mod ids;
 mod lanes;
 mod options;
 mod order;
+mod origin;
 mod plan;
 mod pyint;
 mod report;
@@ -73,7 +74,7 @@ pub fn cut(
     let options = MergeOptions { verbatim: true, alignment: Alignment::Auto, ..options.clone() };
     let stored = survey::store(vec![input])?;
     planned(&stored, target, &options, progress, |mut surveyed| match surveyed.pop() {
-        Some(document) => Ok(Plan::in_place(document, String::new(), &options)),
+        Some(document) => Plan::in_place(document, String::new(), &options),
         None => Err(Error::Internal("the document was not surveyed".into())),
     })
 }

@@ -9,6 +9,7 @@ use super::ids::Ids;
 use super::lanes::{self, Block, Lanes};
 use super::options::{Alignment, MergeOptions};
 use super::order::Order;
+use super::origin::Origin;
 use super::report::{InputReport, MergeReport};
 use super::select::{CutCounts, Selected};
 use super::survey::Surveyed;
@@ -22,25 +23,38 @@ use crate::sync::{Mutex, lock};
 /// Sentences about damage that are kept for one input.
 const MAX_DAMAGE: usize = 8;
 
-/// What a merge makes of one input.
-#[derive(Debug, Clone, Copy)]
+/// What a merge makes of one rank of an input.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Fate {
     /// As stated, else the position among the inputs.
     pub(super) rank: i64,
-    /// Its place among the parts sorted by rank.
+    /// Its place among all sorted by rank.
     pub(super) place: usize,
     /// Nanoseconds added to timestamps.
     pub(super) offset: i64,
-    pub(super) ids: Ids,
     pub(super) block: Block,
+    /// Where its pids begin in the input.
+    pub(super) old: u64,
+    /// In the input its processes are named by rank already, and each rank has so many sort indices.
+    pub(super) sorts: Option<i64>,
+    /// The selection keeps it.
+    pub(super) wanted: bool,
+}
+
+/// One rank of an input.
+#[derive(Debug)]
+pub(super) struct Sub {
+    pub(super) fate: Fate,
+    pub(super) lanes: Lanes,
 }
 
 /// One input, and how its events change.
 #[derive(Debug)]
 pub(super) struct Part<'a> {
     pub(super) input: Surveyed<'a>,
-    pub(super) fate: Fate,
-    pub(super) lanes: Lanes,
+    /// Its ranks, by their old pids: one, unless the input is a merged document. In the order of the input's origins.
+    pub(super) subs: Vec<Sub>,
+    pub(super) ids: Ids,
     tally: Tally,
 }
 
@@ -55,10 +69,38 @@ struct Tally {
 }
 
 impl<'a> Part<'a> {
-    pub(super) fn new(input: Surveyed<'a>, fate: Fate) -> Self {
-        let part = Self { input, fate, lanes: Lanes::new(fate.block), tally: Tally::default() };
+    pub(super) fn new(input: Surveyed<'a>, ids: Ids, fates: Vec<Fate>) -> Self {
+        let sub = |fate: Fate| Sub { fate, lanes: Lanes::new(fate.block, fate.old, fate.sorts.is_some()) };
+        let part = Self { input, subs: fates.into_iter().map(sub).collect(), ids, tally: Tally::default() };
         part.input.document.broken.iter().for_each(|what| part.damaged(what.clone()));
         part
+    }
+
+    /// The rank of a process. What has no pid is taken to be of the first.
+    #[inline(always)]
+    pub(super) fn sub(&self, pid: &[u8]) -> &Sub {
+        &self.subs[self.sub_index(pid)]
+    }
+
+    /// The place of that rank.
+    #[inline(always)]
+    pub(super) fn sub_index(&self, pid: &[u8]) -> usize {
+        if self.subs.len() == 1 { 0 } else { self.among(pid) }
+    }
+
+    fn among(&self, pid: &[u8]) -> usize {
+        let pid = super::ids::small(pid).unwrap_or(0);
+        self.subs.partition_point(|sub| sub.fate.old <= pid).saturating_sub(1)
+    }
+
+    /// Those of its ranks that the selection keeps.
+    pub(super) fn wanted(&self) -> impl Iterator<Item = &Sub> {
+        self.subs.iter().filter(|sub| sub.fate.wanted)
+    }
+
+    /// Whether the selection leaves some of its ranks out.
+    pub(super) fn partly(&self) -> bool {
+        !self.subs.iter().all(|sub| sub.fate.wanted)
     }
 
     /// Counts events of one block.
@@ -103,7 +145,9 @@ pub(super) struct Plan<'a> {
     pub(super) missing: Vec<i64>,
     pub(super) duplicates: Vec<i64>,
     pub(super) order: Arc<Order>,
-    /// Parts of the whole merge, of which these may be one.
+    /// Inputs that are left out share a clock with the others.
+    pub(super) comparable: bool,
+    /// Ranks of the whole merge, of which these may be some.
     pub(super) count: usize,
     /// Which events stay, if not all.
     pub(super) selected: Option<Selected>,
@@ -117,76 +161,115 @@ pub(super) struct Plan<'a> {
 
 impl<'a> Plan<'a> {
     pub(super) fn new(inputs: Vec<Surveyed<'a>>, trace_name: String, options: &'a MergeOptions) -> Result<Self> {
+        let inputs: Vec<Surveyed<'a>> =
+            if options.verbatim { inputs.into_iter().map(Surveyed::as_reference).collect() } else { inputs };
         let count = inputs.len();
-        let ranks: Vec<i64> = (0..).zip(&inputs).map(|(position, input)| input.rank.unwrap_or(position)).collect();
+        let mut warnings = Vec::new();
+        let mut readable = Vec::with_capacity(count);
+        for (position, input) in inputs.into_iter().enumerate() {
+            match input.document.broken.as_ref().filter(|_| input.is_nothing()) {
+                // With salvage only: else it was an error before.
+                Some(why) => warnings.push(format!("left out, since nothing of it can be read: {why}")),
+                None => readable.push((position, input)),
+            }
+        }
+        if readable.is_empty() && !warnings.is_empty() {
+            return Err(Error::invalid(format!("there is nothing to merge: {}", warnings.join("; "))));
+        }
+        let (positions, inputs): (Vec<usize>, Vec<Surveyed<'a>>) = readable.into_iter().unzip();
+        // A merged document counts as those that were merged.
+        let every: Vec<Known> = positions.iter().zip(&inputs).flat_map(|(&at, input)| Known::of(at, input)).collect();
+        let ranks: Vec<i64> = every.iter().map(|one| one.rank).collect();
         let asked = options.selection.sorted_ranks();
         let wanted = |rank: i64| asked.is_empty() || asked.binary_search(&rank).is_ok();
-        if !inputs.is_empty() && !ranks.iter().any(|&rank| wanted(rank)) {
+        if !ranks.is_empty() && !ranks.iter().any(|&rank| wanted(rank)) {
             return Err(Error::invalid(format!(
                 "no input is of a rank that was asked for: they are of {}",
                 some(&ranks.iter().map(i64::to_string).collect::<Vec<_>>(), 16)
             )));
         }
         let clocks: Vec<(PathBuf, clock::Clock)> =
-            inputs.iter().map(|input| (input.stored.name.clone(), input.clock.clone())).collect();
+            every.iter().map(|one| (one.label.clone(), one.clock.clone())).collect();
+        // An offset by hand is one for all ranks of an input.
+        let alignment = match &options.alignment {
+            Alignment::Offsets(all) => {
+                Alignment::Offsets(every.iter().filter_map(|one| all.get(one.position).copied()).collect())
+            }
+            other => other.clone(),
+        };
         // What is left out counts too: the same rank has the same times, pids and ids with the others and without.
         let mut comparable = true;
         let (mut aligned, blocks) = if options.verbatim {
-            let none = Aligned { offsets: vec![0; count], domain: "unknown", ..Aligned::default() };
-            (none, vec![Block::NONE; count])
+            let none = Aligned { offsets: vec![0; every.len()], domain: "unknown", ..Aligned::default() };
+            (none, vec![Block::NONE; every.len()])
         } else {
-            let mut aligned = clock::align(&clocks, &options.alignment);
-            let by_clock = matches!(options.alignment, Alignment::Auto | Alignment::Force);
+            let mut aligned = clock::align(&clocks, &alignment);
+            let by_clock = matches!(alignment, Alignment::Auto | Alignment::Force);
             if by_clock && !aligned.as_ref().is_ok_and(|aligned| aligned.aligned) && !ranks.iter().all(|&r| wanted(r)) {
                 // Unless its clock stands against that.
-                aligned = align_some(&clocks, &options.alignment, |index| wanted(ranks[index]));
+                aligned = align_some(&clocks, &alignment, |index| wanted(ranks[index]));
                 comparable = false;
             }
             (aligned?, lanes::blocks(&ranks)?)
         };
         let chosen: Vec<i64> = ranks.iter().copied().filter(|&rank| wanted(rank)).collect();
-        let mut warnings = std::mem::take(&mut aligned.warnings);
+        warnings.append(&mut aligned.warnings);
+        warnings.extend(by_place(&every));
         let mut sorted = chosen.clone();
         sorted.sort_unstable();
         let mut duplicates: Vec<i64> =
             sorted.windows(2).filter(|pair| pair[0] == pair[1]).map(|pair| pair[0]).collect();
         duplicates.dedup();
-        let names = |rank: i64| -> Vec<String> {
-            let claims = ranks.iter().zip(&clocks).filter(|&(&known, _)| known == rank);
-            claims.map(|(_, (path, _))| path.display().to_string()).collect()
-        };
         for &rank in &duplicates {
-            warnings.push(format!("several inputs are of rank {rank}: {}", names(rank).join(", ")));
+            let claims = every.iter().filter(|one| one.rank == rank).map(|one| one.label.display().to_string());
+            let names = claims.collect::<Vec<_>>().join(", ");
+            warnings.push(format!("several inputs are of rank {rank}: {names}"));
         }
-        let world = inputs.iter().filter_map(|input| input.world_size).max().unwrap_or(0).min(1 << 20);
+        let world = inputs.iter().filter_map(|input| input.world_size).max();
+        // Where none says how many there are, it is one more than the highest, if that is no place.
+        let highest = || every.iter().filter(|one| one.stated).map(|one| one.rank.saturating_add(1)).max();
+        let size = world.or_else(highest).unwrap_or(0).min(1 << 20);
         let absent = |rank: &i64| sorted.binary_search(rank).is_err() && wanted(*rank);
         let missing: Vec<i64> = match options.selection.ranks.as_slice() {
-            [] => (0..world).filter(absent).collect(),
+            [] => (0..size).filter(absent).collect(),
             asked => asked.iter().copied().filter(absent).collect(),
         };
         if options.verbatim {
             warnings.clear();
         } else if !missing.is_empty() && (chosen.len() > 1 || !options.selection.ranks.is_empty()) {
             let names = some(&missing.iter().map(i64::to_string).collect::<Vec<_>>(), 16);
-            let of = if options.selection.ranks.is_empty() { format!("{world}") } else { "the selected".into() };
-            warnings.push(format!("of {of} ranks these are missing: {names}"));
+            let of = match (options.selection.ranks.is_empty(), world) {
+                (false, _) => "of the selected ranks".to_owned(),
+                (_, Some(_)) => format!("of {size} ranks"),
+                (_, None) => format!("of the ranks up to {}", size - 1),
+            };
+            warnings.push(format!("{of} these are missing: {names}"));
         }
-        let mut order: Vec<usize> = (0..count).collect();
-        order.sort_by_key(|&position| (ranks[position], position));
-        let mut places = vec![0; count];
-        order.iter().enumerate().for_each(|(place, &position)| places[position] = place);
-        let (parts, others): (Vec<Part<'_>>, Vec<Part<'_>>) = inputs
-            .into_iter()
-            .zip(ranks.iter().zip(&aligned.offsets).zip(&blocks))
-            .enumerate()
-            .map(|(position, (input, ((&rank, &offset), &block)))| {
-                let ids = Ids { position: position as u64, count: count as u64 };
-                Part::new(input, Fate { rank, place: places[position], offset, ids, block })
-            })
-            .partition(|part| wanted(part.fate.rank));
+        let mut order: Vec<usize> = (0..every.len()).collect();
+        order.sort_by_key(|&index| (ranks[index], index));
+        let mut places = vec![0; every.len()];
+        order.iter().enumerate().for_each(|(place, &index)| places[index] = place);
+        let mut fates = every.iter().enumerate().map(|(index, one)| Fate {
+            rank: one.rank,
+            place: places[index],
+            offset: aligned.offsets[index],
+            block: blocks[index],
+            old: one.base,
+            sorts: one.sorts,
+            wanted: wanted(one.rank),
+        });
+        let mut parts = Vec::with_capacity(inputs.len());
+        for (position, input) in positions.into_iter().zip(inputs) {
+            let own = fates.by_ref().take(input.origins.len()).collect();
+            parts.push(Part::new(input, Ids { position: position as u64, count: count as u64 }, own));
+        }
+        drop(fates);
+        let (parts, others): (Vec<Part<'_>>, Vec<Part<'_>>) =
+            parts.into_iter().partition(|part| part.wanted().next().is_some());
         Ok(Self {
             parts,
             others: if comparable { others } else { Vec::new() },
+            comparable,
             options,
             trace_name,
             aligned,
@@ -194,7 +277,7 @@ impl<'a> Plan<'a> {
             missing,
             duplicates,
             order: Order::new(),
-            count,
+            count: every.len(),
             selected: None,
             note: None,
             in_place: false,
@@ -203,10 +286,22 @@ impl<'a> Plan<'a> {
     }
 
     /// A plan that cuts one document, and changes nothing of what stays. Its ranks are those of its processes.
-    pub(super) fn in_place(input: Surveyed<'a>, trace_name: String, options: &'a MergeOptions) -> Self {
-        let (ids, block) = (Ids { position: 0, count: 1 }, Block::NONE);
-        let fate = Fate { rank: input.rank.unwrap_or(0), place: 0, offset: 0, ids, block };
-        Self { trace_name, in_place: true, ..Self::of_part(Part::new(input, fate), 1, options) }
+    pub(super) fn in_place(input: Surveyed<'a>, trace_name: String, options: &'a MergeOptions) -> Result<Self> {
+        if let Some(why) = input.document.broken.as_ref().filter(|_| input.is_nothing()) {
+            return Err(Error::invalid(format!("nothing of it can be read: {why}")));
+        }
+        let rank = if input.merged { None } else { input.origins[0].rank.or(input.first.rank) };
+        let fate = Fate {
+            rank: rank.unwrap_or(0),
+            place: 0,
+            offset: 0,
+            block: Block::NONE,
+            old: 0,
+            sorts: None,
+            wanted: true,
+        };
+        let part = Part::new(input, Ids { position: 0, count: 1 }, vec![fate]);
+        Ok(Self { trace_name, in_place: true, ..Self::of_part(part, 1, options) })
     }
 
     /// A plan of one part of a merge that was planned elsewhere.
@@ -214,6 +309,7 @@ impl<'a> Plan<'a> {
         Self {
             parts: vec![part],
             others: Vec::new(),
+            comparable: true,
             options,
             trace_name: String::new(),
             aligned: Aligned::default(),
@@ -254,12 +350,14 @@ impl<'a> Plan<'a> {
     /// What became of one input.
     pub(super) fn input_report(&self, index: usize) -> InputReport {
         let part = &self.parts[index];
+        let first = part.wanted().next().unwrap_or(&part.subs[0]).fate;
         InputReport {
             path: part.input.stored.name.clone(),
-            rank: part.fate.rank,
-            rank_stated: part.input.rank.is_some(),
-            offset_ns: part.fate.offset,
-            pid_base: part.fate.block.base,
+            rank: first.rank,
+            ranks: part.wanted().map(|sub| sub.fate.rank).collect(),
+            rank_stated: part.input.stated(),
+            offset_ns: first.offset,
+            pid_base: first.block.base,
             cut: self.selected.as_ref().map_or_else(CutCounts::default, |selected| selected.marks[index].cut),
             kept: part.tally.kept.load(Ordering::Relaxed),
             repaired: part.tally.repaired.load(Ordering::Relaxed),
@@ -270,7 +368,7 @@ impl<'a> Plan<'a> {
 
     /// What the merge did.
     pub(super) fn report(&self, written: Written) -> MergeReport {
-        let mut ranks: Vec<i64> = self.parts.iter().map(|part| part.fate.rank).collect();
+        let mut ranks: Vec<i64> = self.parts.iter().flat_map(Part::wanted).map(|sub| sub.fate.rank).collect();
         ranks.sort_unstable();
         ranks.dedup();
         MergeReport {
@@ -285,6 +383,53 @@ impl<'a> Plan<'a> {
             written,
         }
     }
+}
+
+/// A rank of any input.
+struct Known {
+    /// The place of the input among all.
+    position: usize,
+    rank: i64,
+    /// The rank is not that place.
+    stated: bool,
+    label: PathBuf,
+    clock: clock::Clock,
+    base: u64,
+    sorts: Option<i64>,
+}
+
+impl Known {
+    fn of(position: usize, input: &Surveyed<'_>) -> Vec<Self> {
+        let one = |origin: &Origin| {
+            let rank = origin.rank.or(input.first.rank);
+            Self {
+                position,
+                rank: rank.unwrap_or(position as i64),
+                stated: rank.is_some(),
+                label: origin.label.clone(),
+                clock: origin.clock.clone(),
+                base: origin.base,
+                sorts: origin.sorts,
+            }
+        };
+        input.origins.iter().map(one).collect()
+    }
+}
+
+/// What is to be said of inputs that state no rank, if there are others.
+fn by_place(every: &[Known]) -> Option<String> {
+    let silent: Vec<String> = every
+        .iter()
+        .filter(|one| !one.stated && every.len() > 1)
+        .map(|one| format!("{} (rank {})", one.label.display(), one.rank))
+        .collect();
+    (!silent.is_empty()).then(|| {
+        format!(
+            "no rank is stated in these, which were taken in the order in which they were given: {}; set RANK where traces \
+             are written, or give the files in the order of their ranks",
+            some(&silent, 8)
+        )
+    })
 }
 
 /// Aligns some inputs, as if there were no others.

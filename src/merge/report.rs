@@ -10,9 +10,11 @@ use crate::output::Written;
 pub struct InputReport {
     /// The input, or the name of its reader.
     pub path: PathBuf,
-    /// Its rank as stated, or its position among the inputs.
+    /// Its rank as stated, or its position among the inputs; of a merged document the first.
     pub rank: i64,
-    /// Whether the document states the rank.
+    /// All its ranks: more than one if it is a merged document.
+    pub ranks: Vec<i64>,
+    /// Whether the document states the rank, around its events or in their arguments.
     pub rank_stated: bool,
     /// Nanoseconds added to its timestamps.
     pub offset_ns: i64,

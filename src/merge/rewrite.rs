@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use super::blocks::{ABOUT, Block, Piece};
 use super::head;
-use super::lanes::{Process, sort_index};
+use super::lanes::{Process, sort_again, sort_index};
 use super::order::Ticket;
-use super::plan::{Part, Plan};
+use super::plan::{Fate, Part, Plan, Sub};
 use super::pyint::python_int;
 use crate::error::{Error, Result};
 use crate::read::document::member;
@@ -23,8 +23,8 @@ pub(super) struct Rewriter<'p, 'a> {
     plan: &'p Plan<'a>,
     /// The new texts of one event's edits, one after the other.
     texts: Vec<u8>,
-    /// What this block says of processes.
-    seen: BTreeMap<u64, Process>,
+    /// What this block says of processes, each after the place of its rank in the input.
+    seen: BTreeMap<(usize, u64), Process>,
     last_seen: Option<(u64, bool)>,
 }
 
@@ -112,8 +112,8 @@ impl<'p, 'a> Rewriter<'p, 'a> {
             }
         };
         part.count(met.visited, met.repaired, met.lost);
-        for (pid, seen) in std::mem::take(&mut self.seen) {
-            part.lanes.learn(pid, &seen);
+        for ((sub, pid), seen) in std::mem::take(&mut self.seen) {
+            part.subs[sub].lanes.learn(pid, &seen);
         }
         self.last_seen = None;
         ticket.finish();
@@ -168,7 +168,7 @@ impl<'p, 'a> Rewriter<'p, 'a> {
 
     /// As the reference: `int(pid)` plus the rank's base.
     fn verbatim(&mut self, part: &Part<'_>, bytes: &[u8], event: &Event, edits: &mut Edits) {
-        let base = i128::from(part.fate.rank) * 10_000_000;
+        let base = i128::from(part.subs[0].fate.rank) * 10_000_000;
         let Some(raw) = event.pid.get(bytes) else { return };
         if let Some(pid) = super::ids::small(raw) {
             let sum = i128::from(pid) + base;
@@ -183,46 +183,76 @@ impl<'p, 'a> Rewriter<'p, 'a> {
 
     fn edit(&mut self, part: &Part<'_>, bytes: &[u8], event: &Event, ticket: &Ticket, edits: &mut Edits) -> Result<()> {
         let phase = event.phase(bytes);
+        let old = event.pid.of(bytes);
+        let mut index = part.sub_index(old);
         let mut pid = None;
-        if let Some(raw) = event.pid.get(bytes) {
-            pid = match part.lanes.plain_pid(raw) {
+        if !old.is_empty() {
+            let lanes = &part.subs[index].lanes;
+            pid = match lanes.plain_pid(old) {
                 Some(pid) => Some(pid),
-                None => part.lanes.odd_pid(raw, ticket)?,
+                None => match self.of_trace(part, bytes, event, phase, ticket)? {
+                    Some((sub, pid)) => {
+                        index = sub;
+                        Some(pid)
+                    }
+                    None => lanes.odd_pid(old, ticket)?,
+                },
             };
         }
+        let Sub { fate, lanes } = &part.subs[index];
         if let Some(pid) = pid {
             self.number(edits, event.pid, pid);
             if let Some(raw) = event.tid.get(bytes)
-                && let Some(tid) = part.lanes.tid(raw, pid, ticket)?
+                && let Some(tid) = lanes.tid(raw, old, pid, ticket)?
             {
                 self.number(edits, event.tid, tid);
             }
-            self.learn(pid, bytes, event, phase);
+            self.learn((index, pid), bytes, event, phase);
         }
-        if part.fate.offset != 0
+        if fate.offset != 0
             && let Some(raw) = event.ts.get(bytes)
         {
             self.text(edits, event.ts, |out| {
-                shift_ts(raw, part.fate.offset, out);
+                shift_ts(raw, fate.offset, out);
             });
         }
-        if part.fate.ids.active() {
+        if part.ids.active() {
             if matches!(phase, b's' | b't' | b'f' | b'b' | b'n' | b'e' | b'N' | b'O' | b'D' | b'S' | b'T' | b'F' | b'p')
             {
                 for span in [event.id, event.id2] {
                     if let Some(raw) = span.get(bytes) {
-                        self.text(edits, span, |out| part.fate.ids.map(raw, out));
+                        self.text(edits, span, |out| part.ids.map(raw, out));
                     }
                 }
             }
             if let Some(raw) = event.bind_id.get(bytes) {
-                self.text(edits, event.bind_id, |out| part.fate.ids.map(raw, out));
+                self.text(edits, event.bind_id, |out| part.ids.map(raw, out));
             }
         }
         if phase == b'M' {
-            self.metadata(part, bytes, event, edits)?;
+            self.metadata(fate, bytes, event, edits)?;
         }
         Ok(())
+    }
+
+    /// The rank and the process of an instant that is one of the whole trace and names no process, as the end of Kineto's
+    /// recording: the first process that was met, so that none is made up for it. `None` if it is something else.
+    #[cold]
+    fn of_trace(
+        &self,
+        part: &Part<'_>,
+        bytes: &[u8],
+        event: &Event,
+        phase: u8,
+        ticket: &Ticket,
+    ) -> Result<Option<(usize, u64)>> {
+        if event.pid.of(bytes) != b"\"\"" || !matches!(phase, b'i' | b'I') || !is_global(bytes, event) {
+            return Ok(None);
+        }
+        ticket.wait()?;
+        let known = part.subs.iter().map(|sub| sub.lanes.first_process()).enumerate();
+        let known = known.filter_map(|(index, pid)| Some((index, pid?)));
+        Ok(known.chain(self.seen.keys().copied()).min())
     }
 
     /// Makes the key `bind_id` another one, since the flow's other end was left out.
@@ -236,13 +266,13 @@ impl<'p, 'a> Rewriter<'p, 'a> {
 
     /// Notes what an event says of its process.
     #[inline]
-    fn learn(&mut self, pid: u64, bytes: &[u8], event: &Event, phase: u8) {
+    fn learn(&mut self, (index, pid): (usize, u64), bytes: &[u8], event: &Event, phase: u8) {
         let gpu = matches!(event.cat.of(bytes), b"\"kernel\"" | b"\"gpu_memcpy\"" | b"\"gpu_memset\"");
         if phase != b'M' && self.last_seen == Some((pid, gpu)) {
             return;
         }
         self.last_seen = Some((pid, gpu));
-        let seen = self.seen.entry(pid).or_default();
+        let seen = self.seen.entry((index, pid)).or_default();
         seen.gpu |= gpu;
         if phase == b'M' {
             match event.name.of(bytes) {
@@ -254,7 +284,7 @@ impl<'p, 'a> Rewriter<'p, 'a> {
     }
 
     /// Process names get their rank, and sort indices theirs.
-    fn metadata(&mut self, part: &Part<'_>, bytes: &[u8], event: &Event, edits: &mut Edits) -> Result<()> {
+    fn metadata(&mut self, fate: &Fate, bytes: &[u8], event: &Event, edits: &mut Edits) -> Result<()> {
         let wanted = match event.name.of(bytes) {
             b"\"process_name\"" => "name",
             b"\"process_sort_index\"" => "sort_index",
@@ -283,15 +313,35 @@ impl<'p, 'a> Rewriter<'p, 'a> {
         };
         let raw = &bytes[value];
         if wanted == "name" {
-            if raw.first() == Some(&b'"') {
+            // A merge before this one has named it.
+            if raw.first() == Some(&b'"') && fate.sorts.is_none() {
                 let from = Span { start: start + 1, end: start + 1 };
-                let rank = part.fate.rank;
+                let rank = fate.rank;
                 self.text(edits, from, |out| out.extend_from_slice(format!("rank {rank}: ").as_bytes()));
             }
         } else if let Some(old) = python_int(raw).and_then(|int| int.small()) {
-            let new = sort_index(part.fate.place, self.plan.count, old);
+            let new = match fate.sorts {
+                None => sort_index(fate.place, self.plan.count, old),
+                Some(range) => sort_again(fate.place, self.plan.count, old, range),
+            };
             self.text(edits, Span { start, end }, |out| out.extend_from_slice(new.to_string().as_bytes()));
         }
         Ok(())
     }
+}
+
+/// Whether an instant is one of the whole trace.
+fn is_global(bytes: &[u8], event: &Event) -> bool {
+    let mut at = json::space(bytes, event.start as usize + 1);
+    while let Ok((key, value)) = member(bytes, at) {
+        if key == "s" {
+            return &bytes[value] == b"\"g\"";
+        }
+        at = json::space(bytes, value.end);
+        if bytes[at] != b',' {
+            break;
+        }
+        at = json::space(bytes, at + 1);
+    }
+    false
 }

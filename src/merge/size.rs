@@ -17,7 +17,7 @@ pub(super) fn of(plan: &Plan<'_>, part: &Part<'_>, bytes: &[u8], event: &Event) 
         return own + if event.bind_id.is_empty() { 0 } else { 8 };
     }
     let Some(pid) = event.pid.get(bytes) else { return own + growth(plan, part, bytes, event) };
-    let new = match part.lanes.plain_pid(pid) {
+    let new = match part.sub(pid).lanes.plain_pid(pid) {
         Some(pid) if !plan.options.verbatim => u64::from(pid.max(1).ilog10()) + 1,
         _ => NUMBER,
     };
@@ -40,17 +40,18 @@ fn growth(plan: &Plan<'_>, part: &Part<'_>, bytes: &[u8], event: &Event) -> u64 
     {
         more += 10;
     }
-    if part.fate.offset != 0
+    let offset = part.sub(event.pid.of(bytes)).fate.offset;
+    if offset != 0
         && let Some(ts) = event.ts.get(bytes)
     {
         more += longer(ts, &|out| {
-            shift_ts(ts, part.fate.offset, out);
+            shift_ts(ts, offset, out);
         });
     }
-    if part.fate.ids.active() {
+    if part.ids.active() {
         for id in [event.id, event.id2, event.bind_id] {
             if let Some(id) = id.get(bytes) {
-                more += longer(id, &|out| part.fate.ids.map(id, out));
+                more += longer(id, &|out| part.ids.map(id, out));
             }
         }
     }

@@ -2,28 +2,27 @@
 
 use super::clock::Clock;
 use super::options::MergeOptions;
+use super::origin::{self, Origin};
 use super::pyint::python_int;
 use super::select::{Watch, each};
 use crate::error::{Error, Result};
 use crate::read::Input;
 use crate::read::document::{self, Depth, Document, Shape};
-use crate::read::event::Elements;
-use crate::read::json::PAD;
+use crate::read::first::{self, First};
 use crate::read::reader::Stored;
-
-/// Bytes in which the first timestamp of an input is looked for.
-const FIRST: usize = 64 << 10;
 
 /// What is known of an input before its events are read.
 #[derive(Debug)]
 pub(super) struct Surveyed<'a> {
     pub(super) stored: &'a Stored,
     pub(super) document: Document,
-    /// As the document states it.
-    pub(super) rank: Option<i64>,
     pub(super) world_size: Option<i64>,
-    pub(super) clock: Clock,
-    pub(super) first_ts: Option<Vec<u8>>,
+    /// It is a merged document whose ranks can be told apart.
+    pub(super) merged: bool,
+    /// Its ranks, by their pids: one, unless it is a merged document.
+    pub(super) origins: Vec<Origin>,
+    /// What its first events say.
+    pub(super) first: First,
 }
 
 /// Makes every input one that can be read twice.
@@ -38,14 +37,13 @@ pub(super) fn survey<'a>(stored: &'a [Stored], depth: Depth, options: &MergeOpti
 
 fn one<'a>(stored: &'a Stored, depth: Depth, options: &MergeOptions) -> Result<Surveyed<'a>> {
     let document = document::peek(stored, depth, &options.limits, options.salvage)?;
-    let dated = document.get("baseTimeNanoseconds").is_some() || document.get("tptrace").is_some();
-    let first = if dated || document.shape == Shape::Bare { None } else { first_timestamp(stored, &document)? };
+    let first = first::look(stored, &document)?;
     Surveyed::of(stored, document, first)
 }
 
 impl<'a> Surveyed<'a> {
-    /// What a document says. `first_ts`: its first timestamp, where nothing else dates it.
-    pub(super) fn of(stored: &'a Stored, document: Document, first_ts: Option<Vec<u8>>) -> Result<Self> {
+    /// What a document says. `first`: what its first events say.
+    pub(super) fn of(stored: &'a Stored, document: Document, first: First) -> Result<Self> {
         let info: Option<serde_json::Value> =
             document.get("distributedInfo").and_then(|raw| serde_json::from_slice(raw).ok());
         let number = |key: &str| -> Result<Option<i64>> {
@@ -63,29 +61,34 @@ impl<'a> Surveyed<'a> {
             }
         };
         let (rank, world_size) = (number("rank")?, number("world_size")?);
-        let clock = Clock::of(&document, first_ts.as_deref());
-        Ok(Surveyed { stored, document, rank, world_size, clock, first_ts })
+        let ts = first.ts.as_deref();
+        let merged = if rank.is_none() { origin::merged(&stored.name, &document, ts) } else { None };
+        let is_merged = merged.is_some();
+        let origins = merged.unwrap_or_else(|| {
+            // What has no base but a text of ours is dated by that.
+            let ts = ts.filter(|_| document.get("tptrace").is_none() && document.shape != Shape::Bare);
+            origin::single(&stored.name, rank, Clock::of(&document.members, ts))
+        });
+        Ok(Surveyed { stored, document, world_size, merged: is_merged, origins, first })
     }
-}
 
-/// The timestamp of the first event that has one and is no metadata, if it stands near the start.
-fn first_timestamp(stored: &Stored, document: &Document) -> Result<Option<Vec<u8>>> {
-    let mut source = stored.open()?;
-    source.skip_to(document.events_at)?;
-    let mut buffer = Vec::new();
-    // Damage is met, and reported, when the events are read.
-    if source.fill(&mut buffer, FIRST).is_err() {
-        return Ok(None);
+    /// Whether it says of which rank it is, or of which ranks.
+    pub(super) fn stated(&self) -> bool {
+        self.origins.iter().all(|one| one.rank.or(self.first.rank).is_some())
     }
-    let length = buffer.len();
-    buffer.resize(length + PAD, 0);
-    let mut elements = Elements::new(length, false);
-    while let Ok(Some(event)) = elements.next(&buffer) {
-        if event.phase(&buffer) != b'M'
-            && let Some(ts) = event.ts.get(&buffer)
-        {
-            return Ok(Some(ts.to_vec()));
+
+    /// Takes the document as one of one rank, of which only what its head says counts, as the reference does.
+    pub(super) fn as_reference(mut self) -> Self {
+        if self.merged {
+            self.origins = origin::single(&self.stored.name, None, Clock::default());
         }
+        self.first.rank = None;
+        self
     }
-    Ok(None)
+
+    /// Whether nothing at all of a damaged input can be read.
+    pub(super) fn is_nothing(&self) -> bool {
+        let Document { shape, broken, members, .. } = &self.document;
+        *shape == Shape::Bare && broken.is_some() && members.is_empty()
+    }
 }

@@ -76,8 +76,18 @@ fn damaged(path: &Path, offset: u64, what: &str) -> Error {
 
 /// Reads an input's surroundings. With `salvage`, a damaged end is noted, not an error.
 pub(crate) fn peek(input: &Stored, depth: Depth, limits: &Limits, salvage: bool) -> Result<Document> {
-    let mut source = input.open()?;
-    let (mut document, mut buffer, read) = head(&mut source, input, limits, salvage)?;
+    let opened = input.open().and_then(|mut source| {
+        let found = head(&mut source, input, limits, salvage)?;
+        Ok((source, found))
+    });
+    let (mut source, (mut document, mut buffer, read)) = match opened {
+        Ok(opened) => opened,
+        // Of other formats nothing is lost: they are not damaged.
+        Err(e @ Error::Malformed { .. }) if salvage && (input.size == 0 || is_gzip(input)) => {
+            return Ok(nothing(e.to_string()));
+        }
+        Err(e) => return Err(e),
+    };
     document.gzip = !source.is_plain();
     if document.shape == Shape::Bare || depth == Depth::Head {
         return Ok(document);
@@ -104,6 +114,25 @@ pub(crate) fn peek(input: &Stored, depth: Depth, limits: &Limits, salvage: bool)
             Ok(document)
         }
         Err(e) => Err(e),
+    }
+}
+
+/// Whether the first bytes are those of gzip.
+fn is_gzip(input: &Stored) -> bool {
+    let mut magic = [0; 2];
+    input.file().is_ok_and(|file| file.read_exact_at(&mut magic, 0).is_ok()) && magic == [0x1f, 0x8b]
+}
+
+/// A document of which nothing can be read, for this reason.
+fn nothing(reason: String) -> Document {
+    Document {
+        shape: Shape::Bare,
+        events_at: 0,
+        members: Vec::new(),
+        before: 0,
+        thorough: true,
+        gzip: false,
+        broken: Some(reason),
     }
 }
 

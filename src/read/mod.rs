@@ -9,6 +9,7 @@ mod bounds;
 pub(crate) mod cutter;
 pub(crate) mod document;
 pub(crate) mod event;
+pub(crate) mod first;
 mod input;
 pub(crate) mod json;
 pub(crate) mod names;

@@ -19,8 +19,9 @@ pub(crate) struct Ranks {
 const BLOCK: u64 = 10_000_000;
 
 impl Ranks {
-    /// `tail`: the members after the events, if the document does not know them.
-    pub(crate) fn of(document: &Document, tail: &[Member], place: usize) -> Self {
+    /// `tail`: the members after the events, if the document does not know them. `claimed`: the rank in the arguments of
+    /// its first events.
+    pub(crate) fn of(document: &Document, tail: &[Member], place: usize, claimed: Option<i64>) -> Self {
         let get = |key: &str| -> Option<serde_json::Value> {
             let tail = tail.iter().rev().find(|(known, _)| known == key).map(|(_, value)| value.as_slice());
             serde_json::from_slice(tail.or_else(|| document.get(key))?).ok()
@@ -36,7 +37,9 @@ impl Ranks {
             .collect();
         blocks.sort_unstable();
         let merged = info("merged_ranks").is_some();
-        Self { one: info("rank").and_then(serde_json::Value::as_i64), blocks, merged, place: place as i64 }
+        let many = merged || !blocks.is_empty();
+        let one = info("rank").and_then(serde_json::Value::as_i64).or(claimed.filter(|_| !many));
+        Self { one, blocks, merged, place: place as i64 }
     }
 
     /// Whether the document says of which ranks it is.

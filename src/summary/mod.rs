@@ -26,9 +26,10 @@ use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
 use crate::error::Result;
+use crate::read::first;
 use crate::read::names::{LaneKey, Name, OTHER, ProcessKey, Shared};
 use crate::read::nest::{Merged, word_time};
-use crate::read::pieces::{Finished, Opened, read_all, threads};
+use crate::read::pieces::{Opened, read_all, threads};
 use crate::read::ranks::Ranks;
 use crate::read::walk::walk;
 use crate::read::{Input, Limits};
@@ -89,7 +90,12 @@ pub fn summarize(inputs: Vec<Input>, options: &SummaryOptions, mut progress: Opt
         },
         Gatherer::finish,
     )?;
-    Writer::new(&documents, &finished, shared, gathered)?.summary(options.gaps)
+    let mut ranks = Vec::with_capacity(documents.len());
+    for (place, (one, end)) in documents.iter().zip(&finished).enumerate() {
+        let claimed = first::look(&one.stored, &one.document)?.rank;
+        ranks.push(Ranks::of(&one.document, &end.tail, place, claimed));
+    }
+    Writer::new(&documents, ranks, shared, gathered)?.summary(options.gaps)
 }
 
 /// Makes the summary of what was gathered.
@@ -101,9 +107,7 @@ struct Writer<'d> {
 }
 
 impl<'d> Writer<'d> {
-    fn new(documents: &'d [Opened], finished: &[Finished], shared: Mutex<Shared>, gathered: Vec<Done>) -> Result<Self> {
-        let ranks = documents.iter().zip(finished).enumerate();
-        let ranks = ranks.map(|(place, (one, end))| Ranks::of(&one.document, &end.tail, place)).collect();
+    fn new(documents: &'d [Opened], ranks: Vec<Ranks>, shared: Mutex<Shared>, gathered: Vec<Done>) -> Result<Self> {
         // Every thread has let go of it.
         let shared = std::mem::replace(&mut *lock(&shared), Shared::new());
         let mut all = Gathered {

@@ -78,8 +78,9 @@ impl Marks {
 }
 
 /// Nanoseconds of the merged document.
-fn time(part: &Part<'_>, bytes: &[u8], span: Span) -> Option<i64> {
-    let ns = parse_ns(span.get(bytes)?)? + i128::from(part.fate.offset);
+fn time(part: &Part<'_>, bytes: &[u8], event: &Event) -> Option<i64> {
+    let offset = part.sub(event.pid.of(bytes)).fate.offset;
+    let ns = parse_ns(event.ts.get(bytes)?)? + i128::from(offset);
     Some(ns.clamp(i128::from(i64::MIN) / 4, i128::from(i64::MAX) / 4) as i64)
 }
 
@@ -102,7 +103,7 @@ fn point(part: &Part<'_>, bytes: &[u8], event: &Event, phase: u8, ordinal: u64, 
     Point {
         flow: fingerprint(&[event.cat.of(bytes), event.name.of(bytes), event.id.of(bytes), event.id2.of(bytes)]),
         lane: lane(bytes, event),
-        ts: time(part, bytes, event.ts),
+        ts: time(part, bytes, event),
         ordinal,
         bytes: size,
         end,
@@ -133,7 +134,8 @@ pub(super) fn earliest(plan: &Plan<'_>, part: &Part<'_>, watch: &Watch) -> Resul
     scan(plan, part, watch, |step| {
         if let Some((bytes, event)) = step
             && event.phase(bytes) != b'M'
-            && let Some(ts) = time(part, bytes, event.ts)
+            && (plan.comparable || part.sub(event.pid.of(bytes)).fate.wanted)
+            && let Some(ts) = time(part, bytes, event)
         {
             earliest = Some(earliest.map_or(ts, |least| least.min(ts)));
         }
@@ -219,7 +221,7 @@ fn flows(
         if lanes.len() < MAX_LANES && !lanes.contains(&lane) {
             return Ok(());
         }
-        let start = time(part, bytes, event.ts);
+        let start = time(part, bytes, event);
         match (phase, start) {
             (b'X', Some(start)) => flows.slice(lane, this, start, duration(bytes, event.dur), marks.kept(this))?,
             (b'B', _) => {
@@ -277,7 +279,7 @@ impl Marker<'_, '_> {
             let pid = event.pid.of(bytes);
             histogram.fixed += if self.processes.insert(fingerprint(&[pid])) { head::process_bytes(pid) } else { 0 };
         }
-        if !self.judge.of_rank(bytes, event) {
+        if !self.part.sub(event.pid.of(bytes)).fate.wanted || !self.judge.of_rank(bytes, event) {
             self.marks.cut.rank += 1;
             return Ok(());
         }
@@ -299,7 +301,7 @@ impl Marker<'_, '_> {
         if !event.bind_id.is_empty() && self.lanes.len() < MAX_LANES {
             self.lanes.insert(0);
         }
-        let start = time(self.part, bytes, event.ts);
+        let start = time(self.part, bytes, event);
         let words = self.judge.words(bytes, event);
         let open = Open { ordinal, start, words, bytes: bytes_kept };
         match phase {

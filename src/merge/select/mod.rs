@@ -22,7 +22,7 @@ use serde_json::{Map, Value, json};
 
 use super::head;
 use super::options::Selection;
-use super::plan::Plan;
+use super::plan::{Part, Plan};
 use crate::error::{Error, Result};
 use crate::read::ranks::Ranks;
 use budget::{Floor, Histogram};
@@ -46,17 +46,15 @@ pub(super) fn select(
 ) -> Result<Option<(Selected, String)>> {
     let mut rules = Rules::new(selection)?;
     if let (true, false, Some(part)) = (plan.in_place, selection.ranks.is_empty(), plan.parts.first()) {
-        let ranks = Ranks::of(&part.input.document, &[], 0);
-        if !ranks.many() && !selection.ranks.contains(&part.fate.rank) {
+        let ranks = Ranks::of(&part.input.document, &[], 0, None);
+        let rank = part.subs[0].fate.rank;
+        if !ranks.many() && !selection.sorted_ranks().binary_search(&rank).is_ok() {
             let path = part.input.stored.name.display();
-            return Err(Error::invalid(format!(
-                "{path}: it is of rank {} alone, which was not asked for",
-                part.fate.rank
-            )));
+            return Err(Error::invalid(format!("{path}: it is of rank {rank} alone, which was not asked for")));
         }
         rules.ranks = ranks.many().then(|| (ranks, selection.sorted_ranks()));
     }
-    if !selection.cuts_events() && rules.ranks.is_none() {
+    if !selection.cuts_events() && rules.ranks.is_none() && !plan.parts.iter().any(Part::partly) {
         return Ok(None);
     }
     let (count, watch) = (plan.parts.len(), Watch::default());

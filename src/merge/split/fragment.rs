@@ -42,7 +42,7 @@ pub fn fragment(
         return Err(crate::read::document::changed(&stored.name));
     }
     let options = task.options();
-    let part = Part::new(task.survey.surveyed(&stored)?, task.fate());
+    let part = Part::new(task.survey.surveyed(&stored)?, task.ids(), task.fates());
     let mut plan = Plan::of_part(part, task.count, &options);
     let mut tell = |told: &Progress| progress.as_mut().is_none_or(|progress| progress(told));
     let passes = options.selection.passes();

@@ -43,7 +43,7 @@ pub fn survey(input: Input, options: &MergeOptions) -> Result<String> {
     // A guess could be checked only by the one who reads the events, too late for the plan.
     let surveyed = survey::survey(&stored, Depth::Full, options)?.remove(0);
     let mut found = Survey::of(&surveyed);
-    if options.selection.window_ns.is_some() {
+    if options.selection.window_ns.is_some() && !surveyed.is_nothing() {
         let alone = MergeOptions {
             alignment: Alignment::Off,
             selection: Selection { ranks: Vec::new(), ..options.selection.clone() },
@@ -82,7 +82,13 @@ pub fn plan(surveys: &[impl AsRef<str>], options: &MergeOptions) -> Result<Split
             if !windowed {
                 return Err(Error::invalid(format!("{name}: it was surveyed without the time window")));
             }
-            let moved = earliest.map(|ns| ns.saturating_add(part.fate.offset));
+            if part.subs.iter().any(|sub| sub.fate.offset != part.subs[0].fate.offset) {
+                return Err(Error::invalid(format!(
+                    "{name}: a time window in parts needs one clock in each input, and the ranks of this merged one have \
+                     several: merge it at once, or the files that it was made of"
+                )));
+            }
+            let moved = earliest.map(|ns| ns.saturating_add(part.subs[0].fate.offset));
             origin = [origin, moved].into_iter().flatten().min();
         }
         // Where no input has a time, no window opens.
@@ -94,7 +100,7 @@ pub fn plan(surveys: &[impl AsRef<str>], options: &MergeOptions) -> Result<Split
     let id = uuid::Uuid::new_v4().simple().to_string();
     let mut tasks: Vec<Option<String>> = vec![None; surveys.len()];
     for (index, (part, &source)) in plan.parts.iter().zip(&sources).enumerate() {
-        let task = Task::new(&id, index, &surveys[source], part.fate, &plan, origin);
+        let task = Task::new(&id, index, &surveys[source], part, &plan, origin);
         tasks[source] = Some(text::print(&task));
     }
     let mut before = Vec::new();

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use super::super::ids::Ids;
 use super::super::lanes::Block;
 use super::super::options::{MergeOptions, Selection};
-use super::super::plan::{Fate, Plan};
+use super::super::plan::{Fate, Part, Plan};
 use super::super::report::{InputReport, MergeReport};
 use super::super::select::CutCounts;
 use super::super::survey::Surveyed;
@@ -13,6 +13,7 @@ use crate::error::{Error, Result};
 use crate::output::Written;
 use crate::read::Limits;
 use crate::read::document::{Document, Shape};
+use crate::read::first::First;
 use crate::read::reader::Stored;
 
 /// Texts of other versions are refused.
@@ -70,6 +71,7 @@ pub(super) struct Survey {
     gzip: bool,
     broken: Option<String>,
     first_ts: Option<String>,
+    first_rank: Option<i64>,
     /// The earliest time was looked for, since there is a time window.
     pub(super) windowed: bool,
     /// The earliest time, if there is any, in nanoseconds of the input's own clock.
@@ -107,7 +109,8 @@ impl Survey {
             before: document.before,
             gzip: document.gzip,
             broken: document.broken.clone(),
-            first_ts: surveyed.first_ts.as_deref().map(lossy),
+            first_ts: surveyed.first.ts.as_deref().map(lossy),
+            first_rank: surveyed.first.rank,
             windowed: false,
             earliest: None,
         }
@@ -127,7 +130,37 @@ impl Survey {
             gzip: self.gzip,
             broken: self.broken.clone(),
         };
-        Surveyed::of(stored, document, self.first_ts.clone().map(String::into_bytes))
+        let first = First { ts: self.first_ts.clone().map(String::into_bytes), rank: self.first_rank };
+        Surveyed::of(stored, document, first)
+    }
+}
+
+/// What is to be done with one rank of an input.
+#[derive(Debug, Serialize, Deserialize)]
+struct TaskRank {
+    rank: i64,
+    place: usize,
+    offset: i64,
+    base: u64,
+    block: u64,
+    old: u64,
+    sorts: Option<i64>,
+    wanted: bool,
+}
+
+impl TaskRank {
+    fn of(Fate { rank, place, offset, block, old, sorts, wanted }: Fate) -> Self {
+        Self { rank, place, offset, base: block.base, block: block.size, old, sorts, wanted }
+    }
+
+    fn block_can_be(&self, verbatim: bool) -> bool {
+        let block = Block { base: self.base, size: self.block };
+        verbatim && block == Block::NONE || block.is_possible()
+    }
+
+    fn fate(&self) -> Fate {
+        let Self { rank, place, offset, base, block, old, sorts, wanted } = *self;
+        Fate { rank, place, offset, block: Block { base, size: block }, old, sorts, wanted }
     }
 }
 
@@ -137,13 +170,12 @@ pub(super) struct Task {
     pub(super) plan: String,
     pub(super) index: usize,
     pub(super) survey: Survey,
-    rank: i64,
-    place: usize,
-    offset: i64,
+    /// Of each of its ranks.
+    fates: Vec<TaskRank>,
+    /// Ranks of the whole merge.
     pub(super) count: usize,
     position: u64,
-    base: u64,
-    block: u64,
+    inputs: u64,
     pub(super) origin: Option<i64>,
     verbatim: bool,
     salvage: bool,
@@ -161,11 +193,13 @@ impl Kind for Task {
     const KIND: &'static str = "task";
 
     fn check(&self) -> std::result::Result<(), &'static str> {
-        if self.index >= self.count || self.place >= self.count || self.position >= self.count as u64 {
+        if self.index as u64 >= self.inputs || self.position >= self.inputs {
             return Err("it is of none of the inputs that it counts");
         }
-        let block = Block { base: self.base, size: self.block };
-        if !(self.verbatim && block == Block::NONE || block.is_possible()) {
+        if self.fates.is_empty() || !self.fates.iter().all(|one| one.place < self.count) {
+            return Err("it is of none of the ranks that it counts");
+        }
+        if !self.fates.is_sorted_by_key(|one| one.old) || !self.fates.iter().all(|one| one.block_can_be(self.verbatim)) {
             return Err("its block of pids cannot be");
         }
         // It has to fit a field of a gzip header, with the rest that a fragment says of itself.
@@ -181,7 +215,7 @@ impl Task {
         plan_id: &str,
         index: usize,
         survey: &Survey,
-        fate: Fate,
+        part: &Part<'_>,
         plan: &Plan<'_>,
         origin: Option<i64>,
     ) -> Self {
@@ -190,13 +224,10 @@ impl Task {
             plan: plan_id.to_owned(),
             index,
             survey: survey.clone(),
-            rank: fate.rank,
-            place: fate.place,
-            offset: fate.offset,
+            fates: part.subs.iter().map(|sub| TaskRank::of(sub.fate)).collect(),
             count: plan.count,
-            position: fate.ids.position,
-            base: fate.block.base,
-            block: fate.block.size,
+            position: part.ids.position,
+            inputs: part.ids.count,
             origin,
             verbatim: *verbatim,
             salvage: *salvage,
@@ -211,14 +242,12 @@ impl Task {
         }
     }
 
-    pub(super) fn fate(&self) -> Fate {
-        Fate {
-            rank: self.rank,
-            place: self.place,
-            offset: self.offset,
-            ids: Ids { position: self.position, count: self.count as u64 },
-            block: Block { base: self.base, size: self.block },
-        }
+    pub(super) fn fates(&self) -> Vec<Fate> {
+        self.fates.iter().map(TaskRank::fate).collect()
+    }
+
+    pub(super) fn ids(&self) -> Ids {
+        Ids { position: self.position, count: self.inputs }
     }
 
     pub(super) fn options(&self) -> MergeOptions {
@@ -254,7 +283,7 @@ pub(super) struct Fragment {
     repaired: u64,
     lost: u64,
     /// As in [`CutCounts`], in its order.
-    cut: [u64; 6],
+    cut: [u64; 7],
     damage: Vec<String>,
 }
 
@@ -264,8 +293,7 @@ impl Kind for Fragment {
 
 impl Fragment {
     pub(super) fn new(task: &Task, bytes: u64, report: &InputReport) -> Self {
-        // A split merge cuts no document in place: the count of ranks is zero.
-        let CutCounts { window, category, name, duration, budget, flow, rank: _ } = report.cut;
+        let CutCounts { window, category, name, duration, budget, flow, rank } = report.cut;
         // It has to fit a field of a gzip header.
         let short = |text: &String| text.chars().take(1000).collect();
         Self {
@@ -275,7 +303,7 @@ impl Fragment {
             kept: report.kept,
             repaired: report.repaired,
             lost: report.lost,
-            cut: [window, category, name, duration, budget, flow],
+            cut: [window, category, name, duration, budget, flow, rank],
             damage: report.damage.iter().take(8).map(short).collect(),
         }
     }
@@ -285,7 +313,7 @@ impl Fragment {
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Source {
     pub(super) name: String,
-    rank: i64,
+    ranks: Vec<i64>,
     stated: bool,
     offset: i64,
     base: u64,
@@ -310,17 +338,15 @@ impl Kind for Around {
 
 impl Around {
     pub(super) fn new(id: String, before: String, plan: &Plan<'_>) -> Self {
-        let source = |part: &super::super::plan::Part<'_>| Source {
-            name: part.input.stored.name.to_string_lossy().into_owned(),
-            rank: part.fate.rank,
-            stated: part.input.rank.is_some(),
-            offset: part.fate.offset,
-            base: part.fate.block.base,
+        let source = |index| {
+            let InputReport { path, ranks, rank_stated: stated, offset_ns: offset, pid_base: base, .. } =
+                plan.input_report(index);
+            Source { name: path.to_string_lossy().into_owned(), ranks, stated, offset, base }
         };
         Self {
             plan: id,
             before,
-            sources: plan.parts.iter().map(source).collect(),
+            sources: (0..plan.parts.len()).map(source).collect(),
             warnings: plan.warnings.clone(),
             aligned: plan.aligned.aligned,
             uncertainty: plan.aligned.uncertainty,
@@ -331,18 +357,19 @@ impl Around {
 
     /// What the merge did, from what its fragments say.
     pub(super) fn report(self, fragments: Vec<Fragment>, written: Written) -> MergeReport {
-        let mut ranks: Vec<i64> = self.sources.iter().map(|source| source.rank).collect();
+        let mut ranks: Vec<i64> = self.sources.iter().flat_map(|source| &source.ranks).copied().collect();
         ranks.sort_unstable();
         ranks.dedup();
         let input = |(source, fragment): (Source, Fragment)| {
-            let [window, category, name, duration, budget, flow] = fragment.cut;
+            let [window, category, name, duration, budget, flow, rank] = fragment.cut;
             InputReport {
                 path: source.name.into(),
-                rank: source.rank,
+                rank: source.ranks.first().copied().unwrap_or(0),
+                ranks: source.ranks,
                 rank_stated: source.stated,
                 offset_ns: source.offset,
                 pid_base: source.base,
-                cut: CutCounts { window, category, name, duration, budget, flow, rank: 0 },
+                cut: CutCounts { window, category, name, duration, budget, flow, rank },
                 kept: fragment.kept,
                 repaired: fragment.repaired,
                 lost: fragment.lost,
