@@ -325,6 +325,31 @@ fn a_selection_that_leaves_nothing_says_so() {
 }
 
 #[test]
+fn metadata_alone_are_no_events() {
+    let folder = scratch();
+    let events = r#"{"ph": "M", "name": "process_name", "pid": 1, "tid": 1, "args": {"name": "python"}},
+        {"ph": "X", "name": "a", "pid": 1, "tid": 1, "ts": 1, "dur": 2}, {"ph": "i", "name": "b", "pid": 1, "tid": 1, "ts": 2}"#;
+    fs::write(folder.path().join("named.json"), format!("[{events}]")).expect("written");
+    for command in ["cut", "merge"] {
+        for selection in [["--name", "no such event"], ["--window", "1s..2s"], ["--category", "none"]] {
+            let mut arguments = vec![command, "named.json", "-o", "none.json"];
+            arguments.extend(selection);
+            let done = tptrace(folder.path(), &arguments);
+            let said = words(&done.stderr);
+            assert!(done.status.success() && said.contains("warning: no event is left"), "{arguments:?}: {said}");
+        }
+    }
+    let done = tptrace(folder.path(), &["merge", "named.json", "--name", "^a$", "-o", "one.json"]);
+    let said = words(&done.stderr);
+    assert!(!said.contains("no event is left") && said.contains(" of 1 file,"), "{said}");
+    // What has no duration goes first: then all slices are there, however short.
+    let size = fs::metadata(folder.path().join("named.json")).expect("there").len() - 30;
+    let done = tptrace(folder.path(), &["cut", "named.json", "--max-size", &size.to_string(), "-o", "small.json"]);
+    let said = words(&done.stderr);
+    assert!(!said.contains("of at least 0 us"), "{said}");
+}
+
+#[test]
 fn converting_goes_by_the_names() {
     let folder = scratch();
     let done = tptrace(folder.path(), &["convert", "r0.json", "-o", "a.pftrace"]);

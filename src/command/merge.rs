@@ -94,7 +94,8 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
             bar.set_position(progress.bytes);
         }
         if progress.files > 0 {
-            bar.set_message(format!("{} of {count} files, {} events", progress.files, progress.events));
+            let files = if count == 1 { "file" } else { "files" };
+            bar.set_message(format!("{} of {count} {files}, {} events", progress.files, progress.events));
         }
         true
     };
@@ -113,16 +114,14 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
 fn bar(count: usize) -> ProgressBar {
     let style = ProgressStyle::with_template("{msg} {wide_bar} {bytes}/{total_bytes} {binary_bytes_per_sec}");
     ProgressBar::new(0)
-        .with_message(format!("merging {count} files"))
+        .with_message(if count == 1 { "merging 1 file".to_owned() } else { format!("merging {count} files") })
         .with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
 }
 
 /// To standard error, where it does not mix with the document.
 fn tell(report: &MergeReport, count: usize) {
-    for warning in &report.warnings {
-        eprintln!("tptrace: warning: {warning}");
-    }
     select::tell(report);
     let clock = if report.aligned { "on one clock" } else { "each on its own clock" };
-    eprintln!("tptrace: {} events of {count} files, {clock}, in {} bytes", report.kept(), report.written.written);
+    let files = if count == 1 { "file" } else { "files" };
+    eprintln!("tptrace: {} events of {count} {files}, {clock}, in {} bytes", report.kept(), report.written.written);
 }

@@ -58,8 +58,11 @@ impl Select {
     }
 }
 
-/// What was damaged and what was left out, to standard error.
+/// Warnings, what was damaged and what was left out, to standard error.
 pub(super) fn tell(report: &MergeReport) {
+    for warning in &report.warnings {
+        eprintln!("tptrace: warning: {warning}");
+    }
     for input in &report.inputs {
         for damage in &input.damage {
             eprintln!("tptrace: damaged: {damage}");
@@ -84,10 +87,9 @@ pub(super) fn tell(report: &MergeReport) {
             reasons.iter().filter(|(count, _)| *count > 0).map(|(count, why)| format!("{count} {why}")).collect();
         eprintln!("tptrace: {} events left out: {}", cut.total(), said.join(", "));
     }
-    if cut.total() > 0 && report.kept() == 0 {
-        eprintln!("tptrace: warning: no event is left; `tptrace summary` says which ranks, names and times there are");
-    }
-    if let Some(ns) = report.complete_from_ns {
-        eprintln!("tptrace: all slices of at least {} us are there", ns as f64 / 1e3);
+    match report.complete_from_ns {
+        None => {}
+        Some(0) => eprintln!("tptrace: all slices are there"),
+        Some(ns) => eprintln!("tptrace: all slices of at least {} us are there", ns as f64 / 1e3),
     }
 }

@@ -62,6 +62,7 @@ pub(super) struct Part<'a> {
 #[derive(Debug, Default)]
 struct Tally {
     kept: AtomicU64,
+    metadata: AtomicU64,
     repaired: AtomicU64,
     lost: AtomicU64,
     damage: Mutex<Vec<String>>,
@@ -101,6 +102,11 @@ impl<'a> Part<'a> {
     /// Whether the selection leaves some of its ranks out.
     pub(super) fn partly(&self) -> bool {
         !self.subs.iter().all(|sub| sub.fate.wanted)
+    }
+
+    /// Counts metadata among the events of one block that a selection left.
+    pub(super) fn count_metadata(&self, events: u64) {
+        self.tally.metadata.fetch_add(events, Ordering::Relaxed);
     }
 
     /// Counts events of one block.
@@ -162,7 +168,7 @@ pub(super) struct Plan<'a> {
 impl<'a> Plan<'a> {
     pub(super) fn new(inputs: Vec<Surveyed<'a>>, trace_name: String, options: &'a MergeOptions) -> Result<Self> {
         let inputs: Vec<Surveyed<'a>> =
-            if options.verbatim { inputs.into_iter().map(Surveyed::as_reference).collect() } else { inputs };
+            if options.verbatim { inputs.into_iter().map(Surveyed::into_reference).collect() } else { inputs };
         let count = inputs.len();
         let mut warnings = Vec::new();
         let mut readable = Vec::with_capacity(count);
@@ -360,6 +366,7 @@ impl<'a> Plan<'a> {
             pid_base: first.block.base,
             cut: self.selected.as_ref().map_or_else(CutCounts::default, |selected| selected.marks[index].cut),
             kept: part.tally.kept.load(Ordering::Relaxed),
+            metadata: part.tally.metadata.load(Ordering::Relaxed),
             repaired: part.tally.repaired.load(Ordering::Relaxed),
             lost: part.tally.lost.load(Ordering::Relaxed),
             damage: lock(&part.tally.damage).clone(),
@@ -382,6 +389,7 @@ impl<'a> Plan<'a> {
             complete_from_ns: self.selected.as_ref().and_then(|selected| selected.floor_ns),
             written,
         }
+        .checked()
     }
 }
 

@@ -24,6 +24,8 @@ pub struct InputReport {
     pub cut: CutCounts,
     /// Events written, with changes or without.
     pub kept: u64,
+    /// Metadata among them, which a selection leaves; 0 without one.
+    pub metadata: u64,
     /// Damaged events written after repair.
     pub repaired: u64,
     /// Damaged pieces that could not be kept.
@@ -66,6 +68,18 @@ impl MergeReport {
         let mut all = CutCounts::default();
         self.inputs.iter().for_each(|input| all.sum(&input.cut));
         all
+    }
+
+    /// Says so if a selection left nothing but metadata.
+    pub(super) fn checked(mut self) -> Self {
+        let metadata: u64 = self.inputs.iter().map(|input| input.metadata).sum();
+        if self.cut().total() > 0 && self.kept() <= metadata {
+            self.warnings.push(
+                "no event is left, but for metadata; `tptrace summary` says which ranks, names and times there are"
+                    .into(),
+            );
+        }
+        self
     }
 
     /// Damaged events written after repair.

@@ -97,7 +97,7 @@ impl<'p, 'a> Rewriter<'p, 'a> {
         let met = match marks {
             None => walk(part, salvage, &mut cut, |bytes, event| self.write(part, bytes, event, &ticket, false, out))?,
             Some((marks, first)) => {
-                let (mut ordinal, mut left_out) = (first, 0);
+                let (mut ordinal, mut left_out, mut metadata) = (first, 0, 0);
                 let mut met = walk(part, salvage, &mut cut, |bytes, event| {
                     let this = ordinal;
                     ordinal += 1;
@@ -105,8 +105,10 @@ impl<'p, 'a> Rewriter<'p, 'a> {
                         left_out += 1;
                         return Ok(());
                     }
+                    metadata += u64::from(event.phase(bytes) == b'M');
                     self.write(part, bytes, event, &ticket, marks.is_unbound(this), out)
                 })?;
+                part.count_metadata(metadata);
                 met.visited -= left_out;
                 met
             }

@@ -78,7 +78,7 @@ impl<'a> Surveyed<'a> {
     }
 
     /// Takes the document as one of one rank, of which only what its head says counts, as the reference does.
-    pub(super) fn as_reference(mut self) -> Self {
+    pub(super) fn into_reference(mut self) -> Self {
         if self.merged {
             self.origins = origin::single(&self.stored.name, None, Clock::default());
         }

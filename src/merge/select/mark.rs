@@ -201,7 +201,7 @@ fn flows(
         let Some((bytes, event)) = step else { return Ok(()) };
         let this = ordinal;
         ordinal += 1;
-        if !judge.of_rank(bytes, event) {
+        if !part.sub(event.pid.of(bytes)).fate.wanted || !judge.of_rank(bytes, event) {
             return Ok(());
         }
         let phase = event.phase(bytes);

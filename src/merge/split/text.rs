@@ -280,6 +280,7 @@ pub(super) struct Fragment {
     /// Bytes of its events.
     pub(super) bytes: u64,
     kept: u64,
+    metadata: u64,
     repaired: u64,
     lost: u64,
     /// As in [`CutCounts`], in its order.
@@ -301,6 +302,7 @@ impl Fragment {
             index: task.index,
             bytes,
             kept: report.kept,
+            metadata: report.metadata,
             repaired: report.repaired,
             lost: report.lost,
             cut: [window, category, name, duration, budget, flow, rank],
@@ -371,6 +373,7 @@ impl Around {
                 pid_base: source.base,
                 cut: CutCounts { window, category, name, duration, budget, flow, rank },
                 kept: fragment.kept,
+                metadata: fragment.metadata,
                 repaired: fragment.repaired,
                 lost: fragment.lost,
                 damage: fragment.damage,
@@ -387,5 +390,6 @@ impl Around {
             complete_from_ns: None,
             written,
         }
+        .checked()
     }
 }
