@@ -37,7 +37,12 @@ pub(super) fn survey<'a>(stored: &'a [Stored], depth: Depth, options: &MergeOpti
 
 fn one<'a>(stored: &'a Stored, depth: Depth, options: &MergeOptions) -> Result<Surveyed<'a>> {
     let document = document::peek(stored, depth, &options.limits, options.salvage)?;
-    let first = first::look(stored, &document)?;
+    let info: Option<serde_json::Value> =
+        document.get("distributedInfo").and_then(|raw| serde_json::from_slice(raw).ok());
+    let says = |key: &str| info.as_ref().and_then(|info| info.get(key)).is_some_and(|value| !value.is_null());
+    let stated = says("rank") || says("merged_ranks");
+    let dated = document.get("baseTimeNanoseconds").is_some();
+    let first = if stated && dated { First::default() } else { first::look(stored, &document)? };
     Surveyed::of(stored, document, first)
 }
 

@@ -44,6 +44,37 @@ def test_the_drop_in_answers_the_path_and_warns(tmp_path):
         assert tptrace.merge_distributed_traces(paths, tmp_path / "out.json") == str(tmp_path / "out.json")
 
 
+def test_plain_files_are_of_the_rank_in_their_events(tmp_path):
+    def plain(number):
+        return {"traceEvents": [{"ph": "X", "pid": 0, "tid": 0, "ts": 1, "dur": 2, "args": {"rank": number}}]}
+
+    paths = [write(tmp_path / f"{number}.json.gz", plain(number)) for number in (3, 0)]
+    out = tmp_path / "out.json"
+    with pytest.warns(tptrace.MergeWarning, match="these are missing: 1, 2"):
+        tptrace.merge_distributed_traces(paths, out)
+    assert load(out)["distributedInfo"]["merged_ranks"] == [3, 0]
+    # The reference goes by the place, and takes no files for an empty document.
+    tptrace.merge_distributed_traces(paths, out, verbatim=True)
+    assert load(out)["distributedInfo"]["merged_ranks"] == [0, 1]
+    tptrace.merge_distributed_traces([], out, verbatim=True)
+    assert load(out)["traceEvents"] == []
+    unknown = write(tmp_path / "unknown.json", {"traceEvents": [{"ph": "X", "pid": 0, "ts": 1, "dur": 2}]})
+    report = tptrace.merge_traces([paths[1], unknown], out)
+    assert any("no rank is stated" in warning and "unknown.json" in warning for warning in report.warnings)
+
+
+def test_merged_files_merge_again(tmp_path):
+    slice_ = {"ph": "X", "pid": 1, "tid": 2, "ts": 1.5, "dur": 2}
+    paths = [write(tmp_path / f"{number}.json", rank(number, slice_)) for number in range(4)]
+    tptrace.merge_traces(paths[:2], tmp_path / "ab.json")
+    tptrace.merge_traces(paths[2:], tmp_path / "cd.json.gz")
+    tptrace.merge_traces([tmp_path / "ab.json", tmp_path / "cd.json.gz"], tmp_path / "out.json")
+    document = load(tmp_path / "out.json")
+    assert document["distributedInfo"]["merged_ranks"] == [0, 1, 2, 3]
+    slices = [event for event in document["traceEvents"] if event["ph"] == "X"]
+    assert [event["pid"] for event in slices] == [1, 10_000_001, 20_000_001, 30_000_001]
+
+
 def test_damage_is_an_error_or_salvaged(tmp_path):
     whole = write(tmp_path / "a.json", rank(0, {"ph": "X"}))
     cut = write(tmp_path / "b.json", json.dumps(rank(1, {"ph": "X"}, {"ph": "X"}))[:-5])
