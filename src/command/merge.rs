@@ -106,7 +106,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     bar.finish_and_clear();
     let report = report?;
     if !arguments.quiet {
-        tell(&report, count);
+        tell(&report);
     }
     Ok(())
 }
@@ -119,9 +119,11 @@ fn bar(count: usize) -> ProgressBar {
 }
 
 /// To standard error, where it does not mix with the document.
-fn tell(report: &MergeReport, count: usize) {
+fn tell(report: &MergeReport) {
     select::tell(report);
     let clock = if report.aligned { "on one clock" } else { "each on its own clock" };
+    // Those that were merged: some may have been left out.
+    let count = report.inputs.len();
     let files = if count == 1 { "file" } else { "files" };
     eprintln!("tptrace: {} events of {count} {files}, {clock}, in {} bytes", report.kept(), report.written.written);
 }

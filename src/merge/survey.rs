@@ -36,7 +36,11 @@ pub(super) fn survey<'a>(stored: &'a [Stored], depth: Depth, options: &MergeOpti
 }
 
 fn one<'a>(stored: &'a Stored, depth: Depth, options: &MergeOptions) -> Result<Surveyed<'a>> {
-    let document = document::peek(stored, depth, &options.limits, options.salvage)?;
+    let document = if options.salvage {
+        document::peek_or_nothing(stored, depth, &options.limits)?
+    } else {
+        document::peek(stored, depth, &options.limits, false)?
+    };
     let info: Option<serde_json::Value> =
         document.get("distributedInfo").and_then(|raw| serde_json::from_slice(raw).ok());
     let says = |key: &str| info.as_ref().and_then(|info| info.get(key)).is_some_and(|value| !value.is_null());

@@ -76,18 +76,8 @@ fn damaged(path: &Path, offset: u64, what: &str) -> Error {
 
 /// Reads an input's surroundings. With `salvage`, a damaged end is noted, not an error.
 pub(crate) fn peek(input: &Stored, depth: Depth, limits: &Limits, salvage: bool) -> Result<Document> {
-    let opened = input.open().and_then(|mut source| {
-        let found = head(&mut source, input, limits, salvage)?;
-        Ok((source, found))
-    });
-    let (mut source, (mut document, mut buffer, read)) = match opened {
-        Ok(opened) => opened,
-        // Of other formats nothing is lost: they are not damaged.
-        Err(e @ Error::Malformed { .. }) if salvage && (input.size == 0 || is_gzip(input)) => {
-            return Ok(nothing(e.to_string()));
-        }
-        Err(e) => return Err(e),
-    };
+    let mut source = input.open()?;
+    let (mut document, mut buffer, read) = head(&mut source, input, limits, salvage)?;
     document.gzip = !source.is_plain();
     if document.shape == Shape::Bare || depth == Depth::Head {
         return Ok(document);
@@ -114,6 +104,15 @@ pub(crate) fn peek(input: &Stored, depth: Depth, limits: &Limits, salvage: bool)
             Ok(document)
         }
         Err(e) => Err(e),
+    }
+}
+
+/// As [`peek`] with salvage, but what is empty, or gzip of which not even the head can be read, is noted too. Files of other
+/// formats stay an error: they are not damaged.
+pub(crate) fn peek_or_nothing(input: &Stored, depth: Depth, limits: &Limits) -> Result<Document> {
+    match peek(input, depth, limits, true) {
+        Err(e @ Error::Malformed { .. }) if input.size == 0 || is_gzip(input) => Ok(nothing(e.to_string())),
+        other => other,
     }
 }
 
