@@ -48,7 +48,7 @@ pub(super) fn select(
     if let (true, false, Some(part)) = (plan.in_place, selection.ranks.is_empty(), plan.parts.first()) {
         let ranks = Ranks::of(&part.input.document, &[], 0, None);
         let rank = part.subs[0].fate.rank;
-        if !ranks.many() && !selection.sorted_ranks().binary_search(&rank).is_ok() {
+        if !ranks.many() && selection.sorted_ranks().binary_search(&rank).is_err() {
             let path = part.input.stored.name.display();
             return Err(Error::invalid(format!("{path}: it is of rank {rank} alone, which was not asked for")));
         }

@@ -199,7 +199,8 @@ impl Kind for Task {
         if self.fates.is_empty() || !self.fates.iter().all(|one| one.place < self.count) {
             return Err("it is of none of the ranks that it counts");
         }
-        if !self.fates.is_sorted_by_key(|one| one.old) || !self.fates.iter().all(|one| one.block_can_be(self.verbatim)) {
+        if !self.fates.is_sorted_by_key(|one| one.old) || !self.fates.iter().all(|one| one.block_can_be(self.verbatim))
+        {
             return Err("its block of pids cannot be");
         }
         // It has to fit a field of a gzip header, with the rest that a fragment says of itself.
