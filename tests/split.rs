@@ -225,14 +225,16 @@ fn tasks_that_cannot_be_are_refused() {
     };
     for (changes, why) in [
         (vec![("/index", json!(2))], "none of the inputs"),
-        (vec![("/count", json!(0))], "none of the inputs"),
+        (vec![("/inputs", json!(0))], "none of the inputs"),
+        (vec![("/count", json!(0))], "none of the ranks"),
+        (vec![("/fates", json!([]))], "none of the ranks"),
         (vec![("/position", json!(u64::MAX))], "none of the inputs"),
-        (vec![("/place", json!(7))], "none of the inputs"),
-        (vec![("/block", json!(0))], "block of pids"),
-        (vec![("/block", json!(3))], "block of pids"),
-        (vec![("/block", json!(u64::MAX))], "block of pids"),
-        (vec![("/base", json!(u64::MAX))], "block of pids"),
-        (vec![("/base", json!(1u64 << 32))], "block of pids"),
+        (vec![("/fates/0/place", json!(7))], "none of the ranks"),
+        (vec![("/fates/0/block", json!(0))], "block of pids"),
+        (vec![("/fates/0/block", json!(3))], "block of pids"),
+        (vec![("/fates/0/block", json!(u64::MAX))], "block of pids"),
+        (vec![("/fates/0/base", json!(u64::MAX))], "block of pids"),
+        (vec![("/fates/0/base", json!(1u64 << 32))], "block of pids"),
         (vec![("/plan", json!("x".repeat(70_000)))], "name of its plan"),
         (vec![("/survey/events_at", json!(u64::MAX))], "start after its end"),
     ] {
@@ -245,6 +247,6 @@ fn tasks_that_cannot_be_are_refused() {
         fragment(&[("/event_bytes", number.clone()), ("/sort_bytes", number)]).expect("a fragment");
     }
     for offset in [i64::MIN, i64::MAX] {
-        fragment(&[("/offset", json!(offset)), ("/rank", json!(offset))]).expect("a fragment");
+        fragment(&[("/fates/0/offset", json!(offset)), ("/fates/0/rank", json!(offset))]).expect("a fragment");
     }
 }
