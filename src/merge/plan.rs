@@ -165,22 +165,34 @@ pub(super) struct Plan<'a> {
     read: AtomicU64,
 }
 
+/// The error for an input of which nothing can be read, if it is all that there is.
+fn unreadable(input: &Surveyed<'_>, why: &str) -> Error {
+    let path = input.stored.name.clone();
+    // The reason names the input too.
+    let why = why.strip_prefix(&format!("{}: ", path.display())).unwrap_or(why);
+    Error::Malformed { offset: 0, what: format!("nothing of it can be read: {why}"), path }
+}
+
 impl<'a> Plan<'a> {
     pub(super) fn new(inputs: Vec<Surveyed<'a>>, trace_name: String, options: &'a MergeOptions) -> Result<Self> {
         let inputs: Vec<Surveyed<'a>> =
             if options.verbatim { inputs.into_iter().map(Surveyed::into_reference).collect() } else { inputs };
         let count = inputs.len();
         let mut warnings = Vec::new();
+        let mut left_out = None;
         let mut readable = Vec::with_capacity(count);
         for (position, input) in inputs.into_iter().enumerate() {
             match input.document.broken.as_ref().filter(|_| input.is_nothing()) {
                 // With salvage only: else it was an error before.
-                Some(why) => warnings.push(format!("left out, since nothing of it can be read: {why}")),
+                Some(why) => {
+                    warnings.push(format!("left out, since nothing of it can be read: {why}"));
+                    left_out.get_or_insert_with(|| unreadable(&input, why));
+                }
                 None => readable.push((position, input)),
             }
         }
-        if readable.is_empty() && !warnings.is_empty() {
-            return Err(Error::invalid(format!("there is nothing to merge: {}", warnings.join("; "))));
+        if let Some(error) = left_out.filter(|_| readable.is_empty()) {
+            return Err(error);
         }
         let (positions, inputs): (Vec<usize>, Vec<Surveyed<'a>>) = readable.into_iter().unzip();
         // A merged document counts as those that were merged.
@@ -294,7 +306,7 @@ impl<'a> Plan<'a> {
     /// A plan that cuts one document, and changes nothing of what stays. Its ranks are those of its processes.
     pub(super) fn in_place(input: Surveyed<'a>, trace_name: String, options: &'a MergeOptions) -> Result<Self> {
         if let Some(why) = input.document.broken.as_ref().filter(|_| input.is_nothing()) {
-            return Err(Error::invalid(format!("nothing of it can be read: {why}")));
+            return Err(unreadable(&input, why));
         }
         let rank = if input.merged { None } else { input.origins[0].rank.or(input.first.rank) };
         let fate = Fate {
