@@ -72,7 +72,7 @@ step_dependencies() { python3 scripts/dependencies.py; }
 step_bench() { venv && cargo bench --locked --bench export -- 20000 1 && cargo bench --locked --bench merge -- 5000 1 && cargo bench --locked --bench gpu -- 5000 1 && cargo bench --locked --bench record -- 20000 1 && python3 benches/cpp_compile.py --rounds 1 && "$scratch/venv/bin/python" benches/python_export.py --ops 5000 --rounds 1 && "$scratch/venv/bin/python" benches/python_spans.py --spans 5000 --rounds 1 && "$scratch/venv/bin/python" benches/python_sampler.py --seconds 0.1 --rounds 1 && "$scratch/venv/bin/python" benches/python_tensorplay.py --steps 20 --rounds 1; }
 
 # Each target for a short time, from its seeds: what it found in hours before stays found. Longer by hand (fuzz/README.md).
-step_fuzz() { python3 scripts/fuzz.py --seconds 12; }
+step_fuzz() { python3 scripts/fuzz.py --seconds 8; }
 
 # On a machine with a GPU, against torch.profiler. Without one it says so, and why. The tests with fake libraries of CUDA's,
 # and with NVIDIA's headers and libraries, are among those of `rust`.
