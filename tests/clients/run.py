@@ -288,8 +288,7 @@ THREADS = """SELECT s.name AS name, p.name AS parent FROM slice s JOIN thread_tr
 
 def recorded(folder: pathlib.Path) -> None:
     """Async code, a schedule and a sampler in Python."""
-    library = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"), "release", "libtptrace.so")
-    python = {**os.environ, "TPTRACE_LIBRARY": str(library), "PYTHONPATH": str(ROOT / "bindings" / "python" / "src")}
+    python = {**os.environ, "TPTRACE_LIBRARY": str(BUILT / "libtptrace.so"), "PYTHONPATH": str(ROOT / "bindings" / "python" / "src")}
     script = ROOT / "examples" / "python" / "async_steps.py"
     run = subprocess.run([sys.executable, script, folder], env=python, capture_output=True, text=True, stdin=subprocess.DEVNULL)
     check("the example runs", run.returncode == 0, run.stderr)
@@ -378,8 +377,7 @@ def recovered(folder: pathlib.Path) -> None:
     """What a program had recorded when it was aborted."""
     folder.mkdir()
     journal, path = folder / "journal", folder / "recovered.json.gz"
-    crash = [*RUN, "--example", "crash", "--", str(journal)]
-    run = subprocess.run(crash, cwd=ROOT, capture_output=True, stdin=subprocess.DEVNULL)
+    run = subprocess.run([BUILT / "examples" / "crash", journal], cwd=ROOT, capture_output=True, stdin=subprocess.DEVNULL)
     check("the program is aborted", run.returncode != 0 and journal.exists(), run.returncode)
     run = command("recover", journal, "-o", path)
     check("its journal is recovered", run.returncode == 0 and "unfinished" in run.stderr, run.stderr)
@@ -408,9 +406,8 @@ def parts(folder: pathlib.Path) -> None:
     """A C++ program with a library that links tptrace and one that has the headers only, on three threads."""
     folder.mkdir()
     source = ROOT / "tests" / "cpp" / "parts"
-    library = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"), "release").resolve()
     compile = ["g++", "-std=c++17", "-O1", "-pthread", f"-I{ROOT / 'include'}", f"-I{ROOT / 'bindings' / 'cpp'}"]
-    tptrace, here = [f"-L{library}", "-ltptrace", f"-Wl,-rpath,{library}"], [f"-L{folder}", f"-Wl,-rpath,{folder}"]
+    tptrace, here = [f"-L{BUILT}", "-ltptrace", f"-Wl,-rpath,{BUILT}"], [f"-L{folder}", f"-Wl,-rpath,{folder}"]
     for arguments in (
         ["-shared", "-fPIC", source / "linked.cpp", "-o", folder / "liblinked.so", *tptrace],
         ["-shared", "-fPIC", source / "loaded.cpp", "-o", folder / "libloaded.so", "-ldl"],
@@ -431,12 +428,17 @@ def parts(folder: pathlib.Path) -> None:
     check("spans are nested and named on the right threads", rows == expected, rows)
 
 
-RUN = ["cargo", "run", "--quiet", "--release", "--locked"]
+BUILT = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"), "release").resolve()
+
+
+def build() -> None:
+    """The library, the command and the examples in one go: one by one, each would build the library again, with other features."""
+    subprocess.run(["cargo", "build", "--quiet", "--release", "--locked", "--lib", "--bins", "--examples"], cwd=ROOT, check=True)
 
 
 def command(*arguments: Any) -> Any:
     """Runs `tptrace`."""
-    run = [*RUN, "--bin", "tptrace", "--", *map(str, arguments)]
+    run = [BUILT / "tptrace", *map(str, arguments)]
     return subprocess.run(run, cwd=ROOT, capture_output=True, text=True, stdin=subprocess.DEVNULL)
 
 
@@ -445,16 +447,12 @@ def merge(*arguments: Any) -> Any:
 
 
 def example(name: str, folder: pathlib.Path, *arguments: str) -> None:
-    subprocess.run(
-        ["cargo", "run", "--quiet", "--release", "--locked", "--example", name, "--", str(folder), *arguments],
-        cwd=ROOT,
-        check=True,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-    )
+    run = [BUILT / "examples" / name, folder, *arguments]
+    subprocess.run(run, cwd=ROOT, check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
 
 
 def main() -> int:
+    build()
     with tempfile.TemporaryDirectory() as scratch:
         given = len(sys.argv) > 1
         folder = pathlib.Path(sys.argv[1]) if given else pathlib.Path(scratch, "demo")
