@@ -1605,7 +1605,7 @@ tp_status tp_gpu_pop_op(struct tp_trace *trace);
 static inline tp_str tp_cstr(const char *text) {
     tp_str value;
     value.ptr = text;
-    value.len = text != NULL ? TP_DETAIL_STRLEN(text) : 0;
+    value.len = text ? TP_DETAIL_STRLEN(text) : 0;
     return value;
 }
 

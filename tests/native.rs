@@ -289,6 +289,60 @@ fn a_program_that_does_not_link_finds_the_library_or_does_without() {
     }
 }
 
+/// The headers under flags of others: strict standards, without the system's extensions, with warnings that many have on.
+#[test]
+fn the_headers_are_clean_under_strict_standards() {
+    let folder = tempfile::tempdir().expect("scratch folder");
+    let (c, cpp) = (folder.path().join("alone.c"), folder.path().join("alone.cpp"));
+    let uses = "int main(void) { return tp_loader_available() ? (int)tp_cstr(tp_version()).len * 0 : 3; }\n";
+    std::fs::write(&c, format!("#include \"tracer_loader.h\"\n{uses}")).expect("written");
+    let uses = "int main() { return tp_loader_available() ? 0 : 3; }\n";
+    std::fs::write(&cpp, format!("#include \"tracer_loader.h\"\n#include \"tracer.hpp\"\n{uses}")).expect("written");
+    let library = libraries().join("libtptrace.so");
+    let lone = folder.path().join("plugin");
+    std::fs::create_dir(&lone).expect("a folder");
+    std::fs::copy(&library, lone.join("libtptrace.so.0")).expect("copied");
+    for standard in ["c99", "c11", "c17"] {
+        let mut command = Command::new(std::env::var("CC").unwrap_or_else(|_| "cc".to_owned()));
+        command.args(["-Wall", "-Wextra", "-Wpedantic", "-Wdeclaration-after-statement", "-Wconversion", "-Werror"]);
+        command.arg(format!("-std={standard}")).arg("-I").arg(root().join("include"));
+        command.arg("-I").arg(root().join("bindings/cpp")).arg(&c).arg("-o").arg(lone.join("program"));
+        run(command.arg("-ldl"));
+        // Beside the executable, which strict C has no call for.
+        run(Command::new(lone.join("program")).env_remove("TPTRACE_LIBRARY").env_remove("LD_LIBRARY_PATH"));
+    }
+    let warnings =
+        ["-Wold-style-cast", "-Wzero-as-null-pointer-constant", "-Wcast-qual", "-Wundef", "-Wsign-conversion"];
+    run(compiler(Language::Cpp("c++17")).args(warnings).arg("-fsyntax-only").arg(&cpp));
+}
+
+/// A program with more rights than its user does not load what the user names.
+#[test]
+fn a_privileged_program_loads_no_library_that_its_user_names() {
+    let folder = tempfile::tempdir().expect("scratch folder");
+    let (source, program) = (folder.path().join("alone.c"), folder.path().join("program"));
+    let text = "#include \"tracer_loader.h\"\nint main(void) { return tp_loader_available() ? 7 : 0; }\n";
+    std::fs::write(&source, text).expect("written");
+    let build = |auxv: &str| {
+        // The kernel's word for it, which takes another user's file to have otherwise.
+        let lie = format!("-DTP_TEST_SECURE={auxv}");
+        let wrap = folder.path().join("wrap.c");
+        let text = "unsigned long __wrap_getauxval(unsigned long what);\n\
+                    unsigned long __real_getauxval(unsigned long what);\n\
+                    unsigned long __wrap_getauxval(unsigned long what) {\n\
+                    return what == 23 ? TP_TEST_SECURE : __real_getauxval(what); }\n";
+        std::fs::write(&wrap, text).expect("written");
+        run(compiler(Language::C("c11"))
+            .args([&source, &wrap])
+            .args([&lie, "-Wl,--wrap=getauxval", "-ldl", "-o"])
+            .arg(&program));
+        let mut command = Command::new(&program);
+        command.env("TPTRACE_LIBRARY", libraries().join("libtptrace.so")).env_remove("LD_LIBRARY_PATH");
+        command.status().expect("runs").code()
+    };
+    assert_eq!((build("0"), build("1")), (Some(7), Some(0)));
+}
+
 #[test]
 fn newer_callers_work() {
     each_way(EVERY, Language::C("c11"), "tests/c/future.c");

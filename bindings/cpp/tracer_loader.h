@@ -9,7 +9,8 @@
 //   - one that the process has loaded already, such as that of the Python package
 //   - libtptrace.so.0 beside the executable, or beside the shared library that this is compiled into
 //   - libtptrace.so.0 where the system looks
-// It is never unloaded. tp_loader_available() says whether there is one.
+// A program with more rights than its user (set-user-ID) takes the second and the last only. The library is never
+// unloaded. tp_loader_available() says whether there is one.
 //
 // C99 and C++17, gcc and clang; needs dlopen (on glibc before 2.34: -ldl). Any number of files of a program may include it:
 // each looks for itself, once, and finds the same library.
@@ -23,75 +24,110 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+#if defined(__linux__)
+#include <sys/auxv.h>
+#endif
 
 #define TP_LOADER_SONAME "libtptrace.so.0"
 
+#ifdef __cplusplus
+#define TP_LOADER_AS(type, value) static_cast<type>(value)
+#define TP_LOADER_NULL nullptr
+extern "C" {
+#else
+#define TP_LOADER_AS(type, value) ((type)(value))
+#define TP_LOADER_NULL NULL
+#endif
+
+// The system's readlink and dladdr, which its headers leave out in strict C (-std=c99): so they have names of our own here.
+#define TP_LOADER_TEXT2(text) #text
+#define TP_LOADER_TEXT(text) TP_LOADER_TEXT2(text)
+#define TP_LOADER_SYMBOL(name) __asm__(TP_LOADER_TEXT(__USER_LABEL_PREFIX__) name)
+typedef struct tp_loader_place {
+    const char *file;
+    void *base;
+    const char *symbol;
+    void *address;
+} tp_loader_place;
+extern ptrdiff_t tp_loader_readlink(const char *path, char *buffer, size_t capacity) TP_LOADER_SYMBOL("readlink");
+extern int tp_loader_dladdr(const void *address, tp_loader_place *out) TP_LOADER_SYMBOL("dladdr");
+#ifdef __cplusplus
+}
+#endif
+
 // NULL: not looked for yet. Its size is 0 if there is no library.
-static const tp_api *tp_loader_table = NULL;
+static const tp_api *tp_loader_table = TP_LOADER_NULL;
 
 // What stands for no library.
 static inline const tp_api *tp_loader_none(void) {
     static const size_t none[sizeof(tp_api) / sizeof(size_t)] = {0};
-    return (const tp_api *)(const void *)none;
+    return TP_LOADER_AS(const tp_api *, TP_LOADER_AS(const void *, none));
 }
 
 // The table of a library, or NULL.
 static inline const tp_api *tp_loader_open(const char *path, int flags) {
     void *library = dlopen(path, flags | RTLD_NOW | RTLD_LOCAL);
-    return library == NULL ? NULL : (const tp_api *)dlsym(library, "tp_api_v1");
+    return library ? TP_LOADER_AS(const tp_api *, dlsym(library, "tp_api_v1")) : TP_LOADER_NULL;
 }
 
 // The same for a library in the folder of `file`.
 static inline const tp_api *tp_loader_beside(const char *file) {
     const char *slash = strrchr(file, '/');
     char path[4096];
-    if (slash == NULL) return NULL;
-    const int length = snprintf(path, sizeof path, "%.*s/" TP_LOADER_SONAME, (int)(slash - file), file);
-    return length > 0 && (size_t)length < sizeof path ? tp_loader_open(path, 0) : NULL;
+    int length = 0;
+    if (!slash) return TP_LOADER_NULL;
+    length = snprintf(path, sizeof path, "%.*s/" TP_LOADER_SONAME, TP_LOADER_AS(int, slash - file), file);
+    return length > 0 && TP_LOADER_AS(size_t, length) < sizeof path ? tp_loader_open(path, 0) : TP_LOADER_NULL;
+}
+
+// Whether the process has rights that its user has not (set-user-ID, file capabilities): what the user says, and where the
+// user may have linked the program to, is then no place for code.
+static inline int tp_loader_is_privileged(void) {
+#if defined(__linux__) && defined(AT_SECURE)
+    return getauxval(AT_SECURE) != 0;
+#else
+    return 0;
+#endif
+}
+
+// Beside the executable, or beside what this is compiled into.
+static inline const tp_api *tp_loader_near(void) {
+    const tp_api *table = TP_LOADER_NULL;
+    char program[4096];
+    tp_loader_place place;
+    memset(program, 0, sizeof program);
+    if (tp_loader_readlink("/proc/self/exe", program, sizeof program - 1) > 0) table = tp_loader_beside(program);
+    if (!table && tp_loader_dladdr(&tp_loader_table, &place) != 0 && place.file) table = tp_loader_beside(place.file);
+    return table;
 }
 
 static inline const tp_api *tp_loader_find(void) {
-    const char *given = getenv("TPTRACE_LIBRARY");
-    const tp_api *table = NULL;
-    if (given != NULL && given[0] != '\0') {
+    const int privileged = tp_loader_is_privileged();
+    const char *given = privileged ? TP_LOADER_NULL : getenv("TPTRACE_LIBRARY");
+    const tp_api *table = TP_LOADER_NULL;
+    if (given && strlen(given) > 0) {
         table = tp_loader_open(given, 0);
     } else {
         table = tp_loader_open(TP_LOADER_SONAME, RTLD_NOLOAD);
-        if (table == NULL) {
-            char program[4096];
-            const ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
-            if (length > 0) {
-                program[length] = '\0';
-                table = tp_loader_beside(program);
-            }
-        }
-#ifdef RTLD_DL_SYMENT // dladdr is there
-        if (table == NULL) {
-            Dl_info info;
-            if (dladdr((const void *)&tp_loader_table, &info) != 0 && info.dli_fname != NULL) {
-                table = tp_loader_beside(info.dli_fname);
-            }
-        }
-#endif
-        if (table == NULL) table = tp_loader_open(TP_LOADER_SONAME, 0);
+        if (!table && !privileged) table = tp_loader_near();
+        if (!table) table = tp_loader_open(TP_LOADER_SONAME, 0);
     }
     // Threads that come at the same time find the same.
-    if (table == NULL) table = tp_loader_none();
+    if (!table) table = tp_loader_none();
     __atomic_store_n(&tp_loader_table, table, __ATOMIC_RELEASE);
     return table;
 }
 
 static inline const tp_api *tp_loader(void) {
     const tp_api *table = __atomic_load_n(&tp_loader_table, __ATOMIC_ACQUIRE);
-    return __builtin_expect(table == NULL, 0) ? tp_loader_find() : table;
+    return __builtin_expect(!table, 0) ? tp_loader_find() : table;
 }
 
 // Whether a library was found.
 static inline int tp_loader_available(void) { return tp_loader()->size != 0; }
 
 static inline size_t tp_loader_no_message(char *buffer, size_t capacity) {
-    if (buffer != NULL && capacity > 0) buffer[0] = '\0';
+    if (buffer && capacity > 0) *buffer = '\0';
     return 0;
 }
 
@@ -277,7 +313,7 @@ static inline tp_status tp_loader_category_enable(struct tp_str category, int32_
 static inline const uint8_t *tp_loader_category_flag(struct tp_str category) {
     if (TP_LOADER_HAS(category_flag)) return tp_loader()->category_flag(category);
     (void)category;
-    return NULL;
+    return TP_LOADER_NULL;
 }
 #define tp_category_flag tp_loader_category_flag
 static inline tp_status tp_loader_span_begin(const struct tp_trace *trace, tp_name name) {
