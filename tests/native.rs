@@ -366,6 +366,12 @@ fn a_fork_is_noticed() {
 }
 
 #[test]
+fn cancelled_threads_end_after_the_call() {
+    let (document, _) = each_way(&[Mode::Shared, Mode::Static], Language::C("c11"), "tests/c/cancel.c");
+    assert!(parse(&document)["traceEvents"].as_array().is_some_and(|events| events.len() > 30));
+}
+
+#[test]
 fn threads_add_and_write() {
     let (document, _) = each_way(QUICK, Language::C("c11"), "tests/c/threads.c");
     let events = parse(&document)["traceEvents"].as_array().map_or(0, Vec::len);

@@ -4,7 +4,7 @@ use std::ffi::c_void;
 use std::time::Duration;
 
 use super::gpu::{libraries, tp_gpu_libraries};
-use super::guard::guard;
+use super::guard::{guard, guard_waits};
 use super::input::{check_out, sized, write_out};
 use super::merge::tp_message_fn;
 use super::status::{Failure, tp_status};
@@ -182,7 +182,7 @@ unsafe fn options(from: *const tp_gpu_options) -> Result<(GpuOptions, tp_message
 /// `TP_STATUS_INVALID_ARGUMENT`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tp_gpu_start(trace: *mut tp_trace, options: *const tp_gpu_options) -> tp_status {
-    guard(|| {
+    guard_waits(|| {
         // SAFETY: the caller vouches for handle and struct.
         let (trace, (options, warn, data)) = unsafe { (live(trace)?, self::options(options)?) };
         let warnings = gpu::start(trace, &options)?;
@@ -210,7 +210,7 @@ pub unsafe extern "C" fn tp_gpu_stop(
     warn_data: *mut c_void,
 ) -> tp_status {
     let out = report;
-    guard(|| {
+    guard_waits(|| {
         // SAFETY: the caller vouches for the handle, and for the struct if there is one.
         let trace = unsafe {
             if !out.is_null() {

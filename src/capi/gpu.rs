@@ -3,7 +3,7 @@
 use std::ffi::c_char;
 use std::path::PathBuf;
 
-use super::guard::guard;
+use super::guard::guard_waits;
 use super::input::{array, check_out, path, sized, write_out};
 use super::status::{Failure, tp_status};
 use super::trace::{copy_out, live, tp_trace};
@@ -130,7 +130,7 @@ pub(super) unsafe fn libraries(from: *const tp_gpu_libraries) -> Result<GpuLibra
 /// Any thread. `TP_STATUS_INVALID_ARGUMENT`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tp_gpu_info(libraries: *const tp_gpu_libraries, out: *mut tp_gpu_facts) -> tp_status {
-    guard(|| {
+    guard_waits(|| {
         // SAFETY: the caller vouches for both structs.
         let (size, libraries) = unsafe { (check_out(out)?, self::libraries(libraries)?) };
         let info = gpu::info(&libraries);
@@ -161,7 +161,7 @@ unsafe fn copy(
     length_out: *mut usize,
     say: impl FnOnce(&GpuInfo) -> String,
 ) -> tp_status {
-    guard(|| {
+    guard_waits(|| {
         // SAFETY: the caller vouches for the struct.
         let libraries = unsafe { self::libraries(libraries) }?;
         if buffer.is_null() && capacity > 0 {
@@ -216,7 +216,7 @@ pub unsafe extern "C" fn tp_gpu_info_json(
 /// Any thread. `TP_STATUS_INVALID_ARGUMENT`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tp_trace_set_gpu_info(trace: *mut tp_trace, libraries: *const tp_gpu_libraries) -> tp_status {
-    guard(|| {
+    guard_waits(|| {
         // SAFETY: the caller vouches for handle and struct.
         let (trace, libraries) = unsafe { (live(trace)?, self::libraries(libraries)?) };
         trace.set_gpu_info(gpu::info(&libraries));

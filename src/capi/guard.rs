@@ -2,6 +2,8 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use crate::record::Uncancelled;
+
 use super::status::{Failure, TP_STATUS_INTERNAL, TP_STATUS_OK, remember, tp_status};
 
 /// Runs a call: its failure becomes a status with a message, and so does a panic.
@@ -13,6 +15,12 @@ pub(crate) fn guard(call: impl FnOnce() -> Result<(), Failure>) -> tp_status {
         Ok(Err(failure)) => fail(failure),
         Err(panic) => panicked(&*panic),
     }
+}
+
+/// The same for a call that waits for the system: a thread that is cancelled meanwhile ends after it.
+pub(crate) fn guard_waits(call: impl FnOnce() -> Result<(), Failure>) -> tp_status {
+    let _uncancelled = Uncancelled::new();
+    guard(call)
 }
 
 #[cold]

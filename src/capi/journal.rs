@@ -1,6 +1,6 @@
 //! Journals, and traces recovered from them.
 
-use super::guard::guard;
+use super::guard::guard_waits;
 use super::input::{check_out, path, write_out};
 use super::status::tp_status;
 use super::trace::{live, tp_trace};
@@ -32,7 +32,7 @@ pub struct tp_recover_report {
 /// tried again by itself; what the journal does not have then is still in the trace.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tp_trace_sync_journal(trace: *const tp_trace) -> tp_status {
-    guard(|| {
+    guard_waits(|| {
         // SAFETY: the caller vouches for the handle.
         let trace = unsafe { live(trace) }?;
         Ok(trace.sync_journal()?)
@@ -55,7 +55,7 @@ pub unsafe extern "C" fn tp_recover(
     options: *const tp_write_options,
     report: *mut tp_recover_report,
 ) -> tp_status {
-    guard(|| {
+    guard_waits(|| {
         // SAFETY: the caller vouches for texts and struct.
         let (journal, target, (mut export, watcher)) =
             unsafe { (path("journal", journal)?, path("out_path", out_path)?, self::options(options)?) };

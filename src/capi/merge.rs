@@ -3,7 +3,7 @@
 use std::ffi::c_void;
 use std::path::PathBuf;
 
-use super::guard::guard;
+use super::guard::guard_waits;
 use super::input::{array, owned, owned_texts, path, sized};
 use super::status::{Failure, tp_status};
 use super::types::*;
@@ -216,7 +216,7 @@ pub unsafe extern "C" fn tp_trace_merge(
     options: *const tp_merge_options,
     report: *mut tp_merge_report,
 ) -> tp_status {
-    guard(|| {
+    guard_waits(|| {
         // SAFETY: the caller vouches for texts and struct.
         let (paths, target, (mut merge_options, watcher, warn, warn_data)) =
             unsafe { (array("paths", paths, count)?, path("out_path", out_path)?, self::options(options)?) };

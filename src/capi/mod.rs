@@ -29,7 +29,6 @@ pub mod collect;
 
 pub mod table;
 
-mod fork;
 mod guard;
 mod input;
 pub mod python;

@@ -3,7 +3,7 @@
 use std::ffi::c_void;
 use std::path::PathBuf;
 
-use super::guard::guard;
+use super::guard::guard_waits;
 use super::input::{array, check_out, owned, owned_texts, path};
 use super::merge::{give, options, tell, tp_merge_options, tp_merge_report, tp_message_fn};
 use super::status::{Failure, tp_status};
@@ -32,7 +32,7 @@ pub unsafe extern "C" fn tp_merge_survey(
     give: tp_message_fn,
     give_data: *mut c_void,
 ) -> tp_status {
-    guard(|| {
+    guard_waits(|| {
         receiver(give)?;
         // SAFETY: the caller vouches for text and struct.
         let (path, (options, ..)) = unsafe { (self::path("path", path)?, self::options(options)?) };
@@ -59,7 +59,7 @@ pub unsafe extern "C" fn tp_merge_plan(
     give: tp_message_fn,
     give_data: *mut c_void,
 ) -> tp_status {
-    guard(|| {
+    guard_waits(|| {
         receiver(give)?;
         // SAFETY: the caller vouches for texts and struct.
         let (surveys, (options, ..)) = unsafe { (owned_texts("surveys", surveys, count)?, self::options(options)?) };
@@ -89,7 +89,7 @@ pub unsafe extern "C" fn tp_merge_fragment(
     out_path: tp_str,
     options: *const tp_merge_options,
 ) -> tp_status {
-    guard(|| {
+    guard_waits(|| {
         // SAFETY: the caller vouches for texts and struct.
         let (path, task, target, (options, watcher, ..)) = unsafe {
             let (path, target) = (self::path("path", path)?, self::path("out_path", out_path)?);
@@ -121,7 +121,7 @@ pub unsafe extern "C" fn tp_merge_join(
     options: *const tp_merge_options,
     report: *mut tp_merge_report,
 ) -> tp_status {
-    guard(|| {
+    guard_waits(|| {
         // SAFETY: the caller vouches for texts and struct.
         let (plan, fragments, target, (options, watcher, warn, warn_data)) = unsafe {
             let fragments = array("fragments", fragments, count)?;

@@ -5,15 +5,14 @@ use std::ffi::{CStr, c_char};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
-use super::fork;
-use super::guard::guard;
+use super::guard::{guard, guard_waits};
 use super::input::{check_out, owned, path, sized, write_out};
 use super::status::{Failure, TP_STATUS_FORKED, TP_STATUS_UNAVAILABLE, last, tp_status};
 use super::types::{
     TP_CLOCK_MONOTONIC, TP_CLOCK_REALTIME, TP_CLOCK_UNKNOWN, TP_RECORD_DROP_NEW, TP_RECORD_KEEP_RECENT,
     TP_TRACE_HAS_BASE, tp_counts, tp_str, tp_trace_options,
 };
-use crate::record::{Core, Full};
+use crate::record::{Core, Full, fork};
 use crate::{ClockDomain, RankWorld, Trace, TraceOptions};
 
 /// Events of one process, kept in memory until they are written. Opaque.
@@ -103,7 +102,7 @@ fn forked() -> Failure {
 /// the journal is there already, and with `TP_STATUS_IO` if it cannot be made.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tp_trace_new(options: *const tp_trace_options, out: *mut *mut tp_trace) -> tp_status {
-    guard(|| {
+    guard_waits(|| {
         if out.is_null() {
             return Err(Failure::invalid("out is NULL"));
         }
@@ -151,7 +150,6 @@ pub unsafe extern "C" fn tp_trace_new(options: *const tp_trace_options, out: *mu
                 journal = Some(unsafe { path("journal", options.journal) }?.to_owned());
             }
         }
-        fork::watch();
         let trace = Trace::new(&given);
         process_name.iter().for_each(|name| trace.set_process_name(name));
         if let Some(journal) = journal {
@@ -178,7 +176,7 @@ pub unsafe extern "C" fn tp_trace_new(options: *const tp_trace_options, out: *mu
 /// its memory is the parent's to give back.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tp_trace_free(trace: *mut tp_trace) {
-    guard(|| {
+    guard_waits(|| {
         // SAFETY: the caller vouches for the handle and gives it up.
         unsafe {
             let Some(handle) = trace.as_ref() else { return Ok(()) };

@@ -3,7 +3,7 @@
 use std::ffi::c_void;
 use std::io;
 
-use super::guard::guard;
+use super::guard::guard_waits;
 use super::input::{owned, path, sized};
 use super::status::{Failure, tp_status};
 use super::trace::{live, tp_trace};
@@ -120,7 +120,7 @@ pub unsafe extern "C" fn tp_trace_write(
     path: tp_str,
     options: *const tp_write_options,
 ) -> tp_status {
-    guard(|| {
+    guard_waits(|| {
         // SAFETY: the caller vouches for handle, text and struct.
         let (trace, path, (mut export, watcher)) =
             unsafe { (live(trace)?, self::path("path", path)?, self::options(options)?) };
@@ -146,7 +146,7 @@ pub unsafe extern "C" fn tp_trace_write_to(
     user_data: *mut c_void,
     options: *const tp_write_options,
 ) -> tp_status {
-    guard(|| {
+    guard_waits(|| {
         // SAFETY: the caller vouches for handle and struct.
         let (trace, (export, watcher)) = unsafe { (live(trace)?, self::options(options)?) };
         let Some(call) = output else { return Err(Failure::invalid("output is NULL")) };

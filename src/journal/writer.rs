@@ -91,6 +91,19 @@ struct Progress {
 /// All journals of the process, for its end.
 static ALL: Mutex<Vec<Weak<Inner>>> = Mutex::new(Vec::new());
 
+/// The list's lock is held for moments only; but for ever in the child of a fork that came in such a moment. A journal that
+/// is not in the list may lack the last fifth of a second before an exit that does not free its trace.
+fn register(inner: &Arc<Inner>) {
+    for _ in 0..100 {
+        if let Some(mut all) = try_lock(&ALL) {
+            all.retain(|one| one.strong_count() > 0);
+            all.push(Arc::downgrade(inner));
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
 extern "C" fn exiting() {
     let _ = std::panic::catch_unwind(|| {
         let Some(all) = try_lock(&ALL) else { return };
@@ -141,9 +154,7 @@ impl Journal {
                 return Err(error);
             }
         };
-        let mut all = lock(&ALL);
-        all.retain(|one| one.strong_count() > 0);
-        all.push(Arc::downgrade(&inner));
+        register(&inner);
         at_exit(exiting);
         Ok(Self { inner, thread })
     }

@@ -7,6 +7,7 @@ use std::sync::{Arc, Weak};
 
 use super::chunk::{Chunk, FIRST, LATER, Record, UNIT};
 use super::clock::{self, Anchors};
+use super::fork;
 use super::lane::Lane;
 use super::local;
 use super::replay::Replay;
@@ -92,6 +93,7 @@ impl Core {
         static NEXT: atomic::AtomicU64 = atomic::AtomicU64::new(1);
         clock::prepare();
         local::prepare();
+        fork::watch();
         Arc::new_cyclic(|itself| Self {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             limits,

@@ -8,10 +8,12 @@ use std::sync::atomic::{AtomicU32, Ordering, compiler_fence};
 
 use super::Outcome;
 use super::core::Core;
+use super::fork;
 use super::lane::Lane;
 
 unsafe extern "C" {
     fn pthread_key_create(key: *mut u32, destructor: Option<unsafe extern "C" fn(*mut c_void)>) -> c_int;
+    fn pthread_key_delete(key: u32) -> c_int;
     fn pthread_setspecific(key: u32, value: *const c_void) -> c_int;
 }
 
@@ -20,15 +22,22 @@ struct Local {
     /// The trace that was used last, and this thread's lane of it.
     trace: Cell<u64>,
     lane: Cell<*mut Lane>,
-    /// All lanes.
+    /// All lanes, and the process in which they were made.
     first: Cell<*mut Lane>,
+    process: Cell<u32>,
     /// A call is under way: what comes now is a signal that interrupted it.
     busy: Cell<bool>,
 }
 
 thread_local! {
     static LOCAL: Local = const {
-        Local { trace: Cell::new(0), lane: Cell::new(null_mut()), first: Cell::new(null_mut()), busy: Cell::new(false) }
+        Local {
+            trace: Cell::new(0),
+            lane: Cell::new(null_mut()),
+            first: Cell::new(null_mut()),
+            process: Cell::new(0),
+            busy: Cell::new(false),
+        }
     };
 }
 
@@ -38,15 +47,26 @@ static KEY: AtomicU32 = AtomicU32::new(0);
 
 /// Makes the key. Before the first record of a trace.
 pub(super) fn prepare() {
-    static MAKING: crate::sync::Mutex<()> = crate::sync::Mutex::new(());
-    let _making = crate::sync::lock(&MAKING);
+    // Without a lock, which another thread might hold when the process forks.
     if KEY.load(Ordering::Acquire) == 0 {
         let mut key = 0;
         // SAFETY: the place is ours; the destructor stays, since this library is never unloaded.
-        if unsafe { pthread_key_create(&raw mut key, Some(ended)) } == 0 {
-            KEY.store(key + 1, Ordering::Release);
+        let made = unsafe { pthread_key_create(&raw mut key, Some(ended)) } == 0;
+        if made && KEY.compare_exchange(0, key + 1, Ordering::AcqRel, Ordering::Acquire).is_err() {
+            // SAFETY: made above, and nobody knows it: another thread was faster.
+            unsafe { pthread_key_delete(key) };
         }
     }
+}
+
+/// The first of this thread's lanes. In the child of a fork those of its parent are left alone: their locks and what they
+/// guard are as other threads, which are not there, had them at that moment.
+fn first(local: &Local) -> *mut Lane {
+    let process = fork::generation();
+    if local.process.replace(process) != process {
+        local.first.set(null_mut());
+    }
+    local.first.get()
 }
 
 /// Calls with this thread's lane of the trace. A signal that interrupts one such call is turned away.
@@ -76,7 +96,7 @@ pub(super) fn with_lane(core: &Core, call: impl FnOnce(&Lane) -> Outcome) -> Out
 /// Looks for the lane, or makes it. NULL without memory.
 #[cold]
 fn find(local: &Local, core: &Core) -> *mut Lane {
-    let mut at = local.first.get();
+    let mut at = first(local);
     let mut before: *mut Lane = null_mut();
     let mut found = null_mut();
     while !at.is_null() {
@@ -121,12 +141,14 @@ fn find(local: &Local, core: &Core) -> *mut Lane {
 
 /// The thread ends. It may go on recording in other destructors: then it gets new lanes.
 unsafe extern "C" fn ended(_: *mut c_void) {
+    let _uncancelled = super::Uncancelled::new();
     let _ = std::panic::catch_unwind(|| {
         LOCAL.with(|local| {
             local.busy.set(true);
             local.trace.set(0);
             local.lane.set(null_mut());
-            let mut at = local.first.replace(null_mut());
+            let mut at = first(local);
+            local.first.set(null_mut());
             while !at.is_null() {
                 // SAFETY: the list is this thread's, and what is in it lives until it is left.
                 let next = unsafe { &*at }.of_thread.get();

@@ -9,6 +9,7 @@ mod api;
 mod chunk;
 mod clock;
 mod core;
+pub(crate) mod fork;
 mod journal;
 mod lane;
 mod local;
@@ -28,7 +29,7 @@ pub use self::core::{Full, thread_id};
 pub(crate) use self::journal::{Cursor, Piece, Teller};
 pub(crate) use self::names::Table;
 pub use self::names::{Name, category_flag, enable_category};
-pub(crate) use self::quiet::{at_exit, spawn_quiet};
+pub(crate) use self::quiet::{Uncancelled, at_exit, spawn_quiet};
 pub(crate) use self::replay::Revival;
 pub use crate::model::counts::RecordCounts;
 

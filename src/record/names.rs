@@ -6,6 +6,8 @@ use hashbrown::HashMap;
 
 use crate::error::{Error, Result};
 use crate::sync::shared::{AtomicU8, Mutex, global, lock};
+#[cfg(not(loom))]
+use crate::sync::{MutexGuard, try_lock};
 
 /// Categories of a process; index 0 is the one without a name.
 const CATEGORIES: usize = if cfg!(loom) { 4 } else { 256 };
@@ -23,6 +25,45 @@ static ON: [AtomicU8; CATEGORIES] = [const { AtomicU8::new(1) }; CATEGORIES];
 global! { static ON: [AtomicU8; CATEGORIES] = std::array::from_fn(|_| AtomicU8::new(1)); }
 
 global! { static NAMES: Mutex<Option<Names>> = Mutex::new(None); }
+
+/// The lock, while the process forks.
+#[cfg(not(loom))]
+struct Held(std::cell::UnsafeCell<Option<MutexGuard<'static, Option<Names>>>>);
+// SAFETY: used by the thread that holds the lock, and in the child of a fork by the one that it has become.
+#[cfg(not(loom))]
+unsafe impl Sync for Held {}
+#[cfg(not(loom))]
+static HELD: Held = Held(std::cell::UnsafeCell::new(None));
+#[cfg(not(loom))]
+thread_local! {
+    /// It was this thread that put it there.
+    static HOLDS: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+}
+
+/// A fork begins: nobody but its thread has the lock until it is over.
+pub(super) fn hold() {
+    #[cfg(not(loom))]
+    for _ in 0..1000 {
+        if let Some(guard) = try_lock(&NAMES) {
+            // SAFETY: as above.
+            unsafe { *HELD.0.get() = Some(guard) };
+            HOLDS.set(true);
+            return;
+        }
+        // A signal handler that forks may have interrupted a thread that has it: then it has to do without.
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+}
+
+/// The fork is over, in the parent or in the child.
+pub(super) fn release() {
+    #[cfg(not(loom))]
+    if HOLDS.replace(false) {
+        // SAFETY: as above. Out of its place before it is given up, since the next fork's may be put there at once.
+        let guard = unsafe { (*HELD.0.get()).take() };
+        drop(guard);
+    }
+}
 
 /// A name with its category. Valid in every trace of the process, for as long as it runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

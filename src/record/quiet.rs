@@ -13,12 +13,37 @@ unsafe extern "C" {
     fn sigfillset(set: *mut SignalSet) -> c_int;
     fn pthread_sigmask(how: c_int, set: *const SignalSet, before: *mut SignalSet) -> c_int;
     fn atexit(call: extern "C" fn()) -> c_int;
+    fn pthread_setcancelstate(state: c_int, before: *mut c_int) -> c_int;
 }
 
 #[cfg(target_os = "linux")]
 const SIG_SETMASK: c_int = 2;
 #[cfg(not(target_os = "linux"))]
 const SIG_SETMASK: c_int = 3;
+
+const PTHREAD_CANCEL_DISABLE: c_int = 1;
+
+/// As long as this is there, `pthread_cancel` does not end this thread: it would in every call of the system's that may
+/// wait, through frames of ours that cannot be unwound so, and take the process along. It ends it afterwards.
+pub(crate) struct Uncancelled(Option<c_int>);
+
+impl Uncancelled {
+    pub(crate) fn new() -> Self {
+        let mut before = 0;
+        // SAFETY: the place is ours.
+        let set = unsafe { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &raw mut before) };
+        Self((set == 0).then_some(before))
+    }
+}
+
+impl Drop for Uncancelled {
+    fn drop(&mut self) {
+        if let Some(before) = self.0 {
+            // SAFETY: as it was before. Only to switch it is no place where a thread is ended.
+            unsafe { pthread_setcancelstate(before, std::ptr::null_mut()) };
+        }
+    }
+}
 
 /// Starts a thread that no signal of the host's is handed to.
 pub(crate) fn spawn_quiet<T: Send + 'static>(
