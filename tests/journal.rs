@@ -1,6 +1,8 @@
 //! A trace survives its process: what was recorded is recovered from the journal, however the process ended.
 
 use std::io::{BufRead, BufReader, Write};
+use std::mem::ManuallyDrop;
+use std::os::fd::{FromRawFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -587,6 +589,49 @@ fn child() {
             });
         }
     });
+}
+
+/// A program that becomes a daemon closes all files, and opens others.
+#[test]
+fn a_journal_that_the_program_closed_is_opened_again() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (journal, other) = (folder.path().join("journal"), folder.path().join("other"));
+    for removed in [false, true] {
+        let trace = Trace::default();
+        trace.start_journal(&journal).expect("started");
+        let record = || {
+            drop(trace.span(name("step")));
+            trace.sync_journal().expect("written");
+        };
+        record();
+        let descriptors = std::fs::read_dir("/proc/self/fd").expect("listed").flatten().map(|one| one.path());
+        let to = |path: &Path| std::fs::read_link(path).ok();
+        let own = descriptors.filter(|one| to(one).as_ref() == Some(&journal)).last().expect("it is open");
+        let number = own.file_name().and_then(|name| name.to_str()?.parse().ok()).expect("a number");
+        let text = "somebody else's\n".repeat(10_000);
+        std::fs::write(&other, &text).expect("written");
+        let file = std::fs::OpenOptions::new().append(true).open(&other).expect("open");
+        // SAFETY: the descriptor is there, and it is never closed here.
+        let place = unsafe { OwnedFd::from_raw_fd(number) };
+        let mut place = ManuallyDrop::new(place);
+        // Closes the journal, and opens the other file there at once.
+        rustix::io::dup2(&file, &mut place).expect("replaced");
+        if removed {
+            std::fs::remove_file(&journal).expect("removed");
+        }
+        record();
+        record();
+        let (document, recovered) = recovered(&journal);
+        let events = document["traceEvents"].as_array().expect("events");
+        let steps = events.iter().filter(|event| event["name"] == "step" && event["ph"] == "X").count();
+        assert_eq!((steps, recovered.cut_bytes), (3, 0));
+        trace.write_to(Target::Writer(&mut Vec::new()), &options(), None).expect("written");
+        drop(trace);
+        // It is gone as always, and the other file was neither written, nor closed.
+        assert!(!journal.exists());
+        assert_eq!(std::fs::read_to_string(&other).expect("there"), text);
+        assert_eq!(to(&own), Some(other.clone()));
+    }
 }
 
 #[test]

@@ -8,6 +8,8 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use rustix::fs::OFlags;
+
 use super::block::{MAGIC, Sink};
 use crate::error::{Error, Result};
 use crate::output::Pending;
@@ -21,6 +23,10 @@ pub(super) struct JournalFile {
     /// From the root: the process may change its folder.
     path: PathBuf,
     file: Arc<File>,
+    /// Its device and number there.
+    identity: (u64, u64),
+    /// The program has closed it behind our back.
+    lost: bool,
     bytes: u64,
     /// It is yet to take the place of another.
     pending: Option<Pending>,
@@ -69,7 +75,8 @@ impl JournalFile {
     }
 
     fn of(path: PathBuf, file: File, pending: Option<Pending>) -> Self {
-        Self { path, file: Arc::new(file), bytes: 0, pending }
+        let identity = file.metadata().map(|own| (own.dev(), own.ino())).unwrap_or_default();
+        Self { path, file: Arc::new(file), identity, lost: false, bytes: 0, pending }
     }
 
     fn first_line(&mut self) -> Result<()> {
@@ -92,23 +99,59 @@ impl JournalFile {
 
     /// Whether the path still names this file.
     fn is_named(&self) -> Result<bool> {
-        let failed = |source| Error::Io { action: "look at", path: self.path.clone(), source };
-        let own = self.file.metadata().map_err(failed)?;
         match std::fs::symlink_metadata(&self.path) {
-            Ok(found) if same(&found, &own) => Ok(true),
-            Ok(_) => Err(Error::invalid(format!(
-                "{}: another file took the place of the journal; remove it, and the journal is begun anew",
-                self.path.display()
-            ))),
+            Ok(found) if self.is(&found) => Ok(true),
+            Ok(_) => Err(self.replaced()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-            Err(error) => Err(failed(error)),
+            Err(source) => Err(Error::Io { action: "look at", path: self.path.clone(), source }),
         }
     }
 
+    fn is(&self, found: &Metadata) -> bool {
+        (found.dev(), found.ino()) == self.identity
+    }
+
+    fn replaced(&self) -> Error {
+        Error::invalid(format!(
+            "{}: another file took the place of the journal; remove it, and the journal is begun anew",
+            self.path.display()
+        ))
+    }
+
     /// Whether what was written is still there, wherever the file was moved: not if it was removed or made shorter.
-    pub(super) fn is_whole(&self) -> Result<bool> {
-        let own = self.file.metadata().map_err(Error::io("look at", &self.path))?;
-        Ok(own.nlink() > 0 && own.len() >= self.bytes.max(MAGIC.len() as u64))
+    pub(super) fn is_whole(&mut self) -> Result<bool> {
+        let own = match self.file.metadata() {
+            Ok(own) if self.is(&own) => Some(own),
+            _ => self.regain()?,
+        };
+        Ok(own.is_some_and(|own| own.nlink() > 0 && own.len() >= self.bytes.max(MAGIC.len() as u64)))
+    }
+
+    /// Opens it again. Programs that become daemons close all files, and what has its descriptor by now is another's: it is
+    /// not written, nor closed once more. `None`: nothing is there, and it is a new one.
+    fn regain(&mut self) -> Result<Option<Metadata>> {
+        let failed = |source| Error::Io { action: "open again", path: self.path.clone(), source };
+        if !self.lost {
+            let nothing = File::open("/dev/null").map_err(failed)?;
+            std::mem::forget(std::mem::replace(&mut self.file, Arc::new(nothing)));
+            self.lost = true;
+        }
+        let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32;
+        match OpenOptions::new().write(true).custom_flags(flags).open(&self.path) {
+            Ok(file) => {
+                let found = file.metadata().map_err(failed)?;
+                if !self.is(&found) {
+                    return Err(self.replaced());
+                }
+                (self.file, self.lost) = (Arc::new(file), false);
+                Ok(Some(found))
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                *self = Self::at(self.path.clone())?;
+                Ok(None)
+            }
+            Err(source) => Err(failed(source)),
+        }
     }
 
     /// Begins it anew, with nothing in it: under its name, if it has lost that.

@@ -198,6 +198,7 @@ impl Journal {
             let _ = self.inner.flush(&mut state);
             let _ = state.file.sync();
         } else {
+            let _ = state.file.is_whole();
             state.file.remove();
         }
     }
