@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import decimal
 import json
 import os
+import pickle
 import threading
 
 import numpy
@@ -222,3 +224,53 @@ def test_what_is_no_name():
         with pytest.raises(ValueError):
             trace.record_flow("middle", "x", 1)
         json.dumps(trace.counts()._asdict())
+
+
+class Silent:
+    def __init__(self, error: type[BaseException]) -> None:
+        self.error = error
+
+    def __str__(self) -> str:
+        raise self.error("no text")
+
+
+def test_arguments_that_have_no_text(tmp_path):
+    async def waits():
+        with trace.span("async", value=Silent(ValueError)):
+            pass
+
+    with tptrace.Trace() as trace:
+        with trace.span("block", value=Silent(ValueError)) as span:
+            span.arg("later", Silent(RuntimeError))
+        trace.span("function", value=Silent(ValueError))(len)([])
+        asyncio.run(waits())
+        # What ends the program comes out, and leaves no span open.
+        for _ in range(3):
+            with pytest.raises(KeyboardInterrupt):
+                with trace.span("interrupted", value=Silent(KeyboardInterrupt)):
+                    pass
+            with pytest.raises(KeyboardInterrupt):
+                trace.span("interrupted", value=Silent(KeyboardInterrupt))(len)([])
+        found = slices(written(trace, tmp_path))
+    told = {e["name"]: e["args"] for e in found}
+    assert told["block"] == {"value": "<Silent without str()>", "later": "<Silent without str()>"}
+    assert told["function"] == {"value": "<Silent without str()>"}
+    assert not any("unfinished" in e.get("args", {}) for e in found)
+
+
+def test_copies(tmp_path):
+    with tptrace.Trace() as trace:
+        for one in (trace, tptrace.Sampler(trace), tptrace.Profiler()):
+            for take in (copy.copy, copy.deepcopy, pickle.dumps):
+                with pytest.raises(TypeError, match="cannot be copied or pickled"):
+                    take(one)
+        tptrace.set_current_trace(trace)
+        for span in (trace.span("named", k=1), tptrace.span("current", k=1)):
+            for one in (span, copy.copy(span), copy.deepcopy([span])[0]):
+                with one:
+                    pass
+            with pytest.raises(TypeError, match="cannot be pickled"):
+                pickle.dumps(span)
+        tptrace.set_current_trace(None)
+        found = slices(written(trace, tmp_path))
+    assert [(e["name"], e["args"]["k"]) for e in found] == [("named", 1)] * 3 + [("current", 1)] * 3

@@ -104,8 +104,10 @@ def mark(pointer: Any, number: Any, args: dict[str, Any]) -> None:
     from ._spans import give_args
 
     if pointer is not None and args and begins(pointer, number.value):
-        give_args(pointer, args)
-        c.fast.tp_span_end(pointer)
+        try:
+            give_args(pointer, args)
+        finally:
+            c.fast.tp_span_end(pointer)
 
 
 @types.coroutine

@@ -339,6 +339,9 @@ class Profiler:
             raise RuntimeError("there is no trace: nothing was recorded yet")
         self.trace.export_chrome_trace(path)
 
+    def __reduce_ex__(self, _protocol: Any) -> Any:
+        raise TypeError("a Profiler cannot be copied or pickled, since it is of this process: make one in each")
+
     def __enter__(self) -> Profiler:
         self.start()
         return self

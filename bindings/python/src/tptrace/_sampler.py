@@ -141,6 +141,9 @@ class Sampler:
         if error is not None:
             raise error
 
+    def __reduce_ex__(self, _protocol: Any) -> Any:
+        raise TypeError("a Sampler cannot be copied or pickled, since it is of this process: make one in each")
+
     def __enter__(self) -> Sampler:
         self.start()
         return self

@@ -110,7 +110,10 @@ def plain(value: Any) -> Any:
                 return convert(value)
             except Exception:  # Arrays and tensors are numbers if they have one element.
                 pass
-    return str(value)
+    try:
+        return str(value)
+    except Exception:  # What is recorded is no reason for the program to fail.
+        return f"<{type(value).__name__} without str()>"
 
 
 # The two calls of every span. Without declared types ctypes takes the objects made for it as they are.
@@ -161,6 +164,17 @@ class Span:
     def _target(self) -> Any:
         return _Current.trace
 
+    def __copy__(self) -> Span:
+        copied = object.__new__(type(self))
+        copied._number, copied._args, copied._open = self._number, self._args, None
+        return copied
+
+    def __deepcopy__(self, _memo: Any) -> Span:
+        return self.__copy__()
+
+    def __reduce_ex__(self, _protocol: Any) -> Any:
+        raise TypeError("a span cannot be pickled, since its name is of this process: make one where it is needed")
+
     def __enter__(self) -> Span:
         trace = _Current.trace
         pointer = None if trace is None else trace._pointer
@@ -175,7 +189,11 @@ class Span:
         ):
             self._pointer = pointer
             if self._args:
-                give_args(pointer, self._args)
+                try:
+                    give_args(pointer, self._args)
+                except BaseException:  # Ctrl-C: there will be no __exit__.
+                    _end(pointer)
+                    raise
         else:
             self._pointer = None
         return self
@@ -331,6 +349,11 @@ class SpanOf(Span):
     def _target(self) -> Any:
         return self._trace
 
+    def __copy__(self) -> Span:
+        copied = super().__copy__()
+        copied._trace = self._trace  # type: ignore[attr-defined]
+        return copied
+
     def __enter__(self) -> Span:
         # As above, without one more call.
         pointer = self._trace._pointer
@@ -344,7 +367,11 @@ class SpanOf(Span):
         ):
             self._pointer = pointer
             if self._args:
-                give_args(pointer, self._args)
+                try:
+                    give_args(pointer, self._args)
+                except BaseException:  # Ctrl-C: there will be no __exit__.
+                    _end(pointer)
+                    raise
         else:
             self._pointer = None
         return self

@@ -141,6 +141,11 @@ class Trace:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def __reduce_ex__(self, _protocol: Any) -> Any:
+        raise TypeError(
+            "a Trace cannot be copied or pickled, since it is of this process: make one in each, and merge what they write"
+        )
+
     def __del__(self) -> None:
         # Nobody uses what nobody refers to. At exit the module may be gone already.
         handle = getattr(self, "_handle", None)
