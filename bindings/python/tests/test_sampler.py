@@ -349,3 +349,30 @@ def test_the_same_period_as_tensorplay(monkeypatch):
         for text in ("", "2", " 0.5 ", "x", "0", "-1", "nan", "7.25"):
             monkeypatch.setenv("TP_PROFILER_SAMPLE_MS", text)
             assert tptrace.sample_period_ms() == theirs.sample_interval_ms()
+
+
+INTERPRETERS = """
+import time, warnings
+warnings.simplefilter("always")
+try:
+    import _interpreters as interpreters
+except ImportError:
+    import _xxsubinterpreters as interpreters
+import tptrace
+with tptrace.Trace() as trace, tptrace.Sampler(trace, period_ms=0.1) as sampler:
+    for _ in range(15):
+        other = interpreters.create()
+        interpreters.run_string(other, "sum(range(10_000))")
+        interpreters.destroy(other)
+    before = sampler.counts().samples
+    while sampler.counts().samples == before:
+        time.sleep(0.001)
+"""
+
+
+def test_it_rests_while_there_is_another_interpreter():
+    pytest.importorskip("_interpreters" if sys.version_info >= (3, 13) else "_xxsubinterpreters")
+    ran = subprocess.run([sys.executable, "-c", INTERPRETERS], capture_output=True, timeout=60)
+    assert ran.returncode == 0, ran.stderr
+    # Those of before 3.12 share one lock, which is enough.
+    assert sys.version_info >= (3, 12) or b"rests" not in ran.stderr

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import ctypes
 import itertools
 import math
 import os
@@ -108,6 +109,7 @@ class Sampler:
         self._max_depth, self._max_samples = max_depth, max_samples
         self._thread: Optional[_Thread] = None
         self._ticks = self._samples = self._dropped = self._cut = 0
+        self._rested = False
         self._error: Optional[BaseException] = None
         # By the address of a code object, which is held so that the address stays its own: the text of each place in it.
         self._codes: dict[int, dict[int, str]] = {}
@@ -193,6 +195,16 @@ class Sampler:
             pass
 
     def _tick(self) -> None:
+        if not _is_alone():
+            if not self._rested:
+                self._rested = True
+                warnings.warn(
+                    "the sampler rests while there is another interpreter in the process: Python looks at its threads without"
+                    " its lock, and crashes",
+                    RuntimeWarning,
+                    stacklevel=2,
+                )
+            return
         frames = sys._current_frames()
         now = self._trace._now_ns()
         threads = {thread.ident: thread for thread in threading.enumerate()}
@@ -271,6 +283,21 @@ class Sampler:
     def _tell(self) -> None:
         """In the document, what was taken and what was not."""
         self._trace._tell_samples(self._key, {"period_ms": self.period_ms, **self.counts()._asdict()})
+
+
+def _is_alone() -> bool:
+    """Whether there is no other interpreter, as far as it matters: from 3.12 on each may have a lock of its own, but
+    sys._current_frames makes frames of all their threads under this one's."""
+    if sys.version_info < (3, 12) or sys.implementation.name != "cpython":
+        return True
+    return not _next_interpreter(_first_interpreter())
+
+
+_first_interpreter: Any = getattr(ctypes.pythonapi, "PyInterpreterState_Head", None)
+_next_interpreter: Any = getattr(ctypes.pythonapi, "PyInterpreterState_Next", None)
+if _first_interpreter is not None:
+    _first_interpreter.restype, _first_interpreter.argtypes = ctypes.c_void_p, []
+    _next_interpreter.restype, _next_interpreter.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
 
 
 class _Thread(threading.Thread):
