@@ -276,6 +276,35 @@ fn a_flight_recorder_knows_the_spans_that_began_before_its_memory() {
 
 /// What a document alone has goes with it.
 #[test]
+fn a_flight_recorder_outlives_thousands_of_threads() {
+    let (bytes, step) = (1 << 20, name("step"));
+    for journal in [false, true] {
+        let trace = limited(bytes, Full::KeepRecent);
+        let folder = tempfile::tempdir().expect("a folder");
+        if journal {
+            trace.start_journal(folder.path().join("journal")).expect("started");
+        }
+        for number in 0..1000 {
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    trace.begin_span(step);
+                    trace.span_arg(name("number"), tptrace::Value::Int(number));
+                    trace.end_span();
+                });
+            });
+            if number == 500 {
+                document(&trace);
+            }
+        }
+        assert_eq!(trace.record_counts().dropped, 0);
+        let document = document(&trace);
+        let last = slices(&document).iter().filter_map(|slice| slice["args"]["number"].as_i64()).max();
+        assert_eq!(last, Some(999));
+        assert!(slices(&document).len() >= 20, "{}", slices(&document).len());
+    }
+}
+
+#[test]
 fn a_flight_recorder_takes_no_memory_for_being_written() {
     let trace = limited(512 << 10, Full::KeepRecent);
     for number in 0..10_000 {

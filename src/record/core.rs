@@ -350,20 +350,21 @@ impl Registry {
         std::iter::successors(first, |lane| unsafe { (*lane.guarded.get()).next.as_ref() })
     }
 
-    /// Takes the oldest chunk from its lane, but for those that are written or read.
+    /// Takes the oldest chunk from its lane, but for those that are written or read. With its last one the lane of a thread
+    /// that has ended goes too: threads that come and go by the thousand would fill the memory with lanes otherwise.
     fn take_oldest(&mut self) -> *mut Chunk {
         let oldest = self
             .lanes()
             // SAFETY: under the lock.
-            .map(|lane| unsafe { &mut *lane.guarded.get() })
-            .filter(|guarded| {
+            .map(|lane| (std::ptr::from_ref(lane).cast_mut(), unsafe { &mut *lane.guarded.get() }))
+            .filter(|(_, guarded)| {
                 let free = guarded.ended || guarded.first != guarded.last;
                 // SAFETY: as above.
                 !guarded.first.is_null() && free && unsafe { (*guarded.first).readers == 0 }
             })
             // SAFETY: as above.
-            .min_by_key(|guarded| unsafe { (*guarded.first).order });
-        let Some(guarded) = oldest else { return null_mut() };
+            .min_by_key(|(_, guarded)| unsafe { (*guarded.first).order });
+        let Some((lane, guarded)) = oldest else { return null_mut() };
         let chunk = guarded.first;
         if guarded.first == guarded.last {
             guarded.last = null_mut();
@@ -371,6 +372,10 @@ impl Registry {
         // SAFETY: as above.
         guarded.first = unsafe { (*chunk).next };
         guarded.read = 0;
+        if guarded.ended && guarded.first.is_null() && guarded.readers == 0 {
+            self.remove(lane);
+            Core::free_lane(lane);
+        }
         chunk
     }
 

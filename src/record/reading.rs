@@ -110,6 +110,10 @@ impl Reading<'_> {
         }
         drop(registry);
         gone.into_iter().for_each(Core::free_lane);
+        if keep {
+            // They begin anew each time, and lanes may go without a reader.
+            self.replays.clear();
+        }
         converter.uncertainty_ns()
     }
 
