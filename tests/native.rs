@@ -296,7 +296,8 @@ fn the_headers_are_clean_under_strict_standards() {
     let (c, cpp) = (folder.path().join("alone.c"), folder.path().join("alone.cpp"));
     let uses = "int main(void) { return tp_loader_available() ? (int)tp_cstr(tp_version()).len * 0 : 3; }\n";
     std::fs::write(&c, format!("#include \"tracer_loader.h\"\n{uses}")).expect("written");
-    let uses = "int main() { return tp_loader_available() ? 0 : 3; }\n";
+    let uses = "#define BOTH(trace) TP_SPAN(trace, __func__); TP_SPAN_ARGS_IN(trace, \"x\", \"y\", {\"i\", 1}, {\"j\", 2})\n\
+                int main() { tp_trace *trace = nullptr; BOTH(trace); return tp_loader_available() ? 0 : 3; }\n";
     std::fs::write(&cpp, format!("#include \"tracer_loader.h\"\n#include \"tracer.hpp\"\n{uses}")).expect("written");
     let library = libraries().join("libtptrace.so");
     let lone = folder.path().join("plugin");
@@ -310,6 +311,14 @@ fn the_headers_are_clean_under_strict_standards() {
         run(command.arg("-ldl"));
         // Beside the executable, which strict C has no call for.
         run(Command::new(lone.join("program")).env_remove("TPTRACE_LIBRARY").env_remove("LD_LIBRARY_PATH"));
+    }
+    // One that is still being copied: to load it is the end of the process.
+    let whole = std::fs::read(&library).expect("read");
+    for length in [0, 40, 4096, whole.len() / 2, whole.len() - 1] {
+        std::fs::write(lone.join("libtptrace.so.0"), &whole[..length]).expect("written");
+        let mut command = Command::new(lone.join("program"));
+        let status = command.env_remove("TPTRACE_LIBRARY").env_remove("LD_LIBRARY_PATH").status().expect("runs");
+        assert_eq!(status.code(), Some(3), "of {length} bytes");
     }
     let warnings =
         ["-Wold-style-cast", "-Wzero-as-null-pointer-constant", "-Wcast-qual", "-Wundef", "-Wsign-conversion"];

@@ -64,9 +64,28 @@ static inline const tp_api *tp_loader_none(void) {
     return TP_LOADER_AS(const tp_api *, TP_LOADER_AS(const void *, none));
 }
 
+// Whether a file ends before its ELF header says: a part of a library kills who loads it, and it may still be copied.
+static inline int tp_loader_is_cut(const char *path) {
+    unsigned char head[64];
+    uint64_t sections = 0;
+    uint16_t size = 0, count = 0;
+    int cut = 0;
+    FILE *file = strchr(path, '/') ? fopen(path, "rb") : TP_LOADER_NULL;
+    if (!file) return 0; // dlopen says what there is to say
+    if (fread(head, 1, sizeof head, file) == sizeof head && memcmp(head, "\177ELF\2", 5) == 0) {
+        memcpy(&sections, head + 40, sizeof sections);
+        memcpy(&size, head + 58, sizeof size);
+        memcpy(&count, head + 60, sizeof count);
+        sections += TP_LOADER_AS(uint64_t, size) * count;
+        cut = fseek(file, 0, SEEK_END) != 0 || TP_LOADER_AS(uint64_t, ftell(file)) < sections;
+    }
+    (void)fclose(file);
+    return cut;
+}
+
 // The table of a library, or NULL.
 static inline const tp_api *tp_loader_open(const char *path, int flags) {
-    void *library = dlopen(path, flags | RTLD_NOW | RTLD_LOCAL);
+    void *library = tp_loader_is_cut(path) ? TP_LOADER_NULL : dlopen(path, flags | RTLD_NOW | RTLD_LOCAL);
     return library ? TP_LOADER_AS(const tp_api *, dlsym(library, "tp_api_v1")) : TP_LOADER_NULL;
 }
 

@@ -170,20 +170,30 @@ void record_async(const Trace &trace, Async part, Name name, std::uint64_t id) n
 
 } // namespace tp
 
-#define TP_DETAIL_JOIN2(a, b) a##b
-#define TP_DETAIL_JOIN(a, b) TP_DETAIL_JOIN2(a, b)
+// Spans may share a line, in a macro of the program's. Clang 22 calls what all compilers have an extension of C's next standard.
+#define TP_DETAIL_UNIQUE __COUNTER__
+#if defined(__clang__) && defined(__has_warning)
+#if __has_warning("-Wc2y-extensions")
+#pragma clang diagnostic ignored "-Wc2y-extensions"
+#endif
+#endif
+#define TP_DETAIL_SPAN(...) TP_DETAIL_SPAN2(__VA_ARGS__)
+#define TP_DETAIL_SPAN2(unique, trace, category, name)                                                                 \
+    static const ::tp::SpanSite tp_site_##unique{name, category};                                                      \
+    const ::tp::ScopedSpan tp_span_##unique(trace, tp_site_##unique)
+#define TP_DETAIL_SPAN_ARGS(...) TP_DETAIL_SPAN_ARGS2(__VA_ARGS__)
+#define TP_DETAIL_SPAN_ARGS2(unique, trace, category, name, ...)                                                       \
+    static const ::tp::SpanSite tp_site_##unique{name, category};                                                      \
+    const ::tp::ScopedSpan tp_span_##unique(trace, tp_site_##unique, {__VA_ARGS__})
 
 // A span until the end of the scope. `trace`: a tp::Trace or a tp_trace pointer. `name` and `category` are literals, interned
 // once for each place: TP_SPAN(trace, "step"), TP_SPAN_IN(trace, "dataloader", "next batch").
 #define TP_SPAN(trace, name) TP_SPAN_IN(trace, "", name)
-#define TP_SPAN_IN(trace, category, name)                                                                              \
-    static const ::tp::SpanSite TP_DETAIL_JOIN(tp_site_, __LINE__){name, category};                                    \
-    const ::tp::ScopedSpan TP_DETAIL_JOIN(tp_span_, __LINE__)(trace, TP_DETAIL_JOIN(tp_site_, __LINE__))
+#define TP_SPAN_IN(trace, category, name) TP_DETAIL_SPAN(TP_DETAIL_UNIQUE, trace, category, name)
 
 // The same with arguments: TP_SPAN_ARGS(trace, "step", {"batch", 3}, {"mode", "train"}).
 #define TP_SPAN_ARGS(trace, name, ...) TP_SPAN_ARGS_IN(trace, "", name, __VA_ARGS__)
 #define TP_SPAN_ARGS_IN(trace, category, name, ...)                                                                    \
-    static const ::tp::SpanSite TP_DETAIL_JOIN(tp_site_, __LINE__){name, category};                                    \
-    const ::tp::ScopedSpan TP_DETAIL_JOIN(tp_span_, __LINE__)(trace, TP_DETAIL_JOIN(tp_site_, __LINE__), {__VA_ARGS__})
+    TP_DETAIL_SPAN_ARGS(TP_DETAIL_UNIQUE, trace, category, name, __VA_ARGS__)
 
 #endif // TPTRACE_TRACER_SPANS_HPP
