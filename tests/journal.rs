@@ -389,6 +389,16 @@ fn damage_is_cut_and_counted() {
     assert!(refused(&damaged).contains("not a journal"));
     std::fs::write(&damaged, b"").expect("written");
     assert!(refused(&damaged).contains("not a journal"));
+    for (line, what) in [
+        ("tptrace journal 2\n", "newer tptrace"),
+        ("tptrace journal 12", "newer tptrace"),
+        ("tptrace journal 1\r", "not a journal"),
+        ("tptrace journal 1", "not a journal"),
+        ("tptrace journal x\n", "not a journal"),
+    ] {
+        std::fs::write(&damaged, [line.as_bytes(), &whole[18..]].concat()).expect("written");
+        assert!(refused(&damaged).contains(what), "{line:?}");
+    }
     std::fs::write(&damaged, b"tptrace journal 1\n").expect("written");
     assert!(refused(&damaged).contains("nothing whole"));
     assert!(refused(folder.path()).contains("not a regular file"));

@@ -75,6 +75,11 @@ pub fn recover(
     let mut reader = BufReader::with_capacity(1 << 16, file);
     let mut magic = Vec::with_capacity(MAGIC.len());
     (&mut reader).take(MAGIC.len() as u64).read_to_end(&mut magic).map_err(failed("read"))?;
+    if let Some([number, more]) = magic.strip_prefix(b"tptrace journal ")
+        && (matches!(number, b'2'..=b'9') || number.is_ascii_digit() && more.is_ascii_digit())
+    {
+        return Err(bad(0, "this journal is of a newer tptrace: recover it with that"));
+    }
     if magic != *MAGIC {
         return Err(bad(0, "this is not a journal of tptrace: it does not begin with \"tptrace journal 1\""));
     }
