@@ -95,6 +95,11 @@ const CASES: &[(&str, &str)] = &[
            {"ph": "f", "bp": "e", "name": "a", "id": 1, "pid": 9, "tid": 9, "ts": 12}"#,
     ),
     (
+        "end-of-another",
+        r#"{"ph": "B", "name": "a", "pid": 9, "tid": 9, "ts": 1}, {"ph": "B", "name": "b", "pid": 9, "tid": 9, "ts": 2},
+           {"ph": "E", "name": "a", "pid": 9, "tid": 9, "ts": 3}, {"ph": "E", "name": "b", "pid": 9, "tid": 9, "ts": 3}"#,
+    ),
+    (
         "flow-backwards",
         r#"OP, {"ph": "s", "name": "a", "id": 1, "pid": 9, "tid": 9, "ts": 12},
            {"ph": "f", "bp": "e", "name": "a", "id": 1, "pid": 9, "tid": 9, "ts": 11}"#,

@@ -169,6 +169,17 @@ fn begin_and_end_stay_or_go_as_one() {
 }
 
 #[test]
+fn an_end_goes_with_the_begin_that_it_names() {
+    let event = |ph: &str, name: &str, ts: f64| json!({"ph": ph, "name": name, "pid": 1, "tid": 1, "ts": ts});
+    let all =
+        [document(0, &[event("B", "a", 0.0), event("B", "b", 1.0), event("E", "a", 90.0), event("E", "b", 91.0)])];
+    let (document, _) = select(&all, Selection { names: vec!["a".into()], ..Selection::default() });
+    assert_eq!(names(&document), ["a", "a"]);
+    let (document, _) = select(&all, Selection { exclude_names: vec!["a".into()], ..Selection::default() });
+    assert_eq!(names(&document), ["b", "b"]);
+}
+
+#[test]
 fn async_events_of_an_id_stay_or_go_as_one() {
     let event = |ph: &str, name: &str, id: u64, ts: f64| json!({"ph": ph, "cat": "req", "name": name, "id": id, "pid": 1, "ts": ts});
     let all = [document(

@@ -83,6 +83,25 @@ fn begins_and_ends_are_slices() {
 }
 
 #[test]
+fn an_end_is_of_the_begin_that_it_names() {
+    let event =
+        |ph: &str, name: &str, ts: f64| json!({"ph": ph, "name": name, "cat": "c", "pid": 1, "tid": 1, "ts": ts});
+    let summary = of(&document(&[
+        event("B", "a", 0.0),
+        event("B", "b", 10.0),
+        event("E", "other", 15.0),
+        event("E", "a", 30.0),
+        event("E", "b", 30.0),
+        event("E", "b", 40.0),
+        // To the nearest nanosecond, not the one before.
+        slice("c", "x", (1, 1), 50.0, 12.299_999_999_999_997),
+    ]));
+    let rows: Vec<_> = summary.names.iter().map(|row| (row.name.as_str(), row.total_ns, row.self_ns)).collect();
+    assert_eq!(rows, [("b", 20_000, 20_000), ("x", 12_300, 12_300), ("a", 30_000, 10_000)]);
+    assert_eq!((summary.events.untimed, summary.events.crossing), (2, 0));
+}
+
+#[test]
 fn gpu_time_is_busy_idle_and_overlapped() {
     let summary = of(&document(&[
         slice("user_annotation", "ProfilerStep#7", (1, 1), 0.0, 50.0),

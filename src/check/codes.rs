@@ -85,6 +85,7 @@ codes! {
     NoExternalId "op-without-external-id" Warning &[T], "an operator without args.\"External id\": its kernels cannot be found";
     CpuStream "cpu-with-stream" Warning &[H], "CPU work with args.stream: HTA takes it for GPU work";
     EndAlone "end-without-begin" Warning &[P, C], "an end (\"E\") without a begin (\"B\")";
+    EndOther "end-of-another" Warning &[P, C], "an end (\"E\") whose name or category is not that of the innermost begin (\"B\"): Perfetto ends the begin that has them, or none, Chrome the innermost";
     BeginAlone "begin-without-end" Warning &[P, C], "a begin (\"B\") without an end (\"E\"): it is drawn to the end of the trace";
     FlowNoStart "flow-without-start" Warning &[P, C], "an end of a flow whose start is missing: no arrow is drawn";
     FlowNoEnd "flow-without-end" Warning &[P, C], "a start of a flow whose end is missing: no arrow is drawn";

@@ -19,7 +19,7 @@ use crate::error::{Error, Result};
 use crate::read::cutter::End;
 use crate::read::document::Shape;
 use crate::read::json::PAD;
-use crate::read::names::Shared;
+use crate::read::names::{self, Name, Shared};
 use crate::read::nest::{At, Merged, Visit, sweep_all};
 use crate::read::pieces::{Finished, Opened, read_all, threads};
 use crate::read::{Input, Limits};
@@ -94,7 +94,7 @@ pub fn check(inputs: Vec<Input>, options: &CheckOptions, mut progress: Option<On
     }
     let shared = std::mem::replace(&mut *lock(&shared), Shared::new());
     let shards = shards.into_iter().map(Merged::new).collect::<Result<_>>()?;
-    let start = || Lanes { document: 0, notes: Notes::default() };
+    let start = || Lanes { names: &shared.names.list, document: 0, notes: Notes::default() };
     let swept = sweep_all(shards, start, |lanes, lane| {
         let process = shared.lanes.list.get(lane as usize).map_or(0, |lane| lane.process);
         lanes.document = shared.processes.list[process as usize].document as usize;
@@ -147,18 +147,27 @@ fn is_torch(one: &Opened) -> bool {
 }
 
 /// What is met on lanes.
-struct Lanes {
+struct Lanes<'n> {
+    names: &'n [Name],
     document: usize,
     notes: Notes,
 }
 
-impl Visit for Lanes {
+impl Visit for Lanes<'_> {
     fn slice(&mut self, _at: &At, _duration: i64, _own: i64) {}
 
     fn crossing(&mut self, at: &At) -> bool {
         self.notes.at(self.document, Code::Crossing, at.offset);
         // What crosses only this one is drawn.
         false
+    }
+
+    fn ends(&self, begin: u32, end: u32) -> bool {
+        names::ends(self.names, begin, end)
+    }
+
+    fn misplaced(&mut self, at: &At) {
+        self.notes.at(self.document, Code::EndOther, at.offset);
     }
 
     fn no_begin(&mut self, at: &At) {

@@ -139,7 +139,8 @@ impl<'s> Scanner<'s> {
             self.out.notes.at(document, Code::NoPhase, offset);
             return Ok(());
         }
-        let (number, flags) = if phase == b'E' { (OTHER, 0) } else { self.names.name(bytes, event) };
+        let (number, flags) =
+            if phase == b'E' { (self.names.end(bytes, event), 0) } else { self.names.name(bytes, event) };
         let notes = &mut self.out.notes;
         let mut note = |code| notes.at(document, code, offset);
         if phase != b'E' && event.name.of(bytes).first() != Some(&b'"') {
@@ -278,7 +279,10 @@ fn time(bytes: &[u8], span: Span, absent: Code, note: &mut impl FnMut(Code)) -> 
     if ns.abs() >= COARSE && ns % 1000 != 0 {
         note(Code::TimePrecision);
         // What readers that take numbers for doubles make of it: slices may cross there that do not here.
-        return std::str::from_utf8(raw).ok().and_then(|text| text.parse::<f64>().ok()).map(|us| (us * 1e3) as i64);
+        return std::str::from_utf8(raw)
+            .ok()
+            .and_then(|text| text.parse::<f64>().ok())
+            .map(|us| (us * 1e3).round() as i64);
     }
     Some(ns)
 }

@@ -36,6 +36,24 @@ pub(crate) struct Name {
     pub(crate) name: String,
 }
 
+impl Name {
+    /// Whether an end that is called this ends what has begun as `begin`, to Perfetto: by the name and the category that it
+    /// has, if it has them.
+    fn ends(&self, begin: &Name) -> bool {
+        (self.category.is_empty() || self.category == begin.category)
+            && (self.name.is_empty() || self.name == begin.name)
+    }
+}
+
+/// The same by numbers of names.
+pub(crate) fn ends(names: &[Name], begin: u32, end: u32) -> bool {
+    if begin == end || begin == OTHER || end == OTHER {
+        return true;
+    }
+    let name = |number: u32| names.get(number as usize);
+    name(end).zip(name(begin)).is_none_or(|(end, begin)| end.ends(begin))
+}
+
 /// A process of one document.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub(crate) struct ProcessKey {
@@ -144,10 +162,17 @@ impl<'s> Names<'s> {
         (number, flags)
     }
 
+    /// As [`Names::name`], of an end, which may do without.
+    #[inline]
+    pub(crate) fn end(&mut self, bytes: &[u8], event: &Event) -> u32 {
+        let text = |raw: &[u8]| raw.first() == Some(&b'"') && raw.len() > 2;
+        if text(event.name.of(bytes)) || text(event.cat.of(bytes)) { self.name(bytes, event).0 } else { OTHER }
+    }
+
     /// The numbers of an event's lane, below 2^24, and of its process.
     #[inline]
     pub(crate) fn lane(&mut self, document: usize, bytes: &[u8], event: &Event) -> (u32, u32) {
-        let (pid, tid) = (event.pid.of(bytes), event.tid.of(bytes));
+        let (pid, tid) = (event.pid.of(bytes), lane_of(bytes, event));
         numbers(self.shared, |shared| &mut shared.lanes, &mut self.lanes, document, pid, tid)
     }
 
@@ -161,6 +186,12 @@ impl<'s> Names<'s> {
     pub(crate) fn device(&mut self, document: usize, pid: &[u8], device: &[u8]) -> u32 {
         numbers(self.shared, |shared| &mut shared.devices, &mut self.devices, document, pid, device).0
     }
+}
+
+/// The lane of an event: without one, that of the process, as Perfetto has it.
+#[inline]
+pub(crate) fn lane_of<'b>(bytes: &'b [u8], event: &Event) -> &'b [u8] {
+    event.tid.get(bytes).unwrap_or(event.pid.of(bytes))
 }
 
 #[inline]

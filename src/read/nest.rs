@@ -13,6 +13,9 @@ use crate::sync::{Mutex, lock};
 /// Open slices of one lane; what is deeper has no children and is nobody's child.
 const MAX_DEPTH: usize = 1 << 14;
 
+/// Begins among which the one of an end is looked for, from the innermost on.
+const SEARCH: usize = 512;
+
 /// A time later than any.
 const NEVER: i64 = i64::MAX;
 /// Times and durations are cut off here, so that their sums stay numbers.
@@ -42,7 +45,7 @@ pub(crate) struct At {
     pub(crate) lane: u32,
     pub(crate) ts: i64,
     pub(crate) mark: Mark,
-    /// Of the name, below 2^24.
+    /// Of the name, below 2^24. Of an end: [`super::names::OTHER`] if it ends whatever is open.
     pub(crate) name: u32,
     /// Where in the document the event stands, below 2^40.
     pub(crate) offset: u64,
@@ -140,6 +143,12 @@ pub(crate) trait Visit {
     /// A slice crosses the one around it: it ends later. Answers whether it stays on the lane, or is dropped as Perfetto
     /// drops it.
     fn crossing(&mut self, at: &At) -> bool;
+    /// Whether an end of the name `end` may end what has begun with the name `begin`.
+    fn ends(&self, _begin: u32, _end: u32) -> bool {
+        true
+    }
+    /// An end that is not that of the innermost begin.
+    fn misplaced(&mut self, _at: &At) {}
     /// An end without a begin.
     fn no_begin(&mut self, _at: &At) {}
     /// A begin without an end.
@@ -164,6 +173,9 @@ struct Stack {
     open: Vec<Open>,
     /// Those written as begin and end whose end is not there yet.
     begun: Vec<usize>,
+    /// Names of those that ended with one around them, at `displaced_at`: their own end may still come at that time.
+    displaced: Vec<u32>,
+    displaced_at: i64,
     /// The latest end of any slice that has one.
     latest: Option<i64>,
     /// How many slices are still refused before it is tried again to make room.
@@ -265,20 +277,50 @@ impl Stack {
     }
 
     fn end(&mut self, at: &At, visit: &mut impl Visit) {
-        let Some(index) = self.begun.pop() else { return visit.no_begin(at) };
-        if index + 1 < self.open.len() {
-            // What is above has not ended yet.
-            visit.crossing(&self.open[index + 1].at);
+        if self.displaced_at != at.ts {
+            self.displaced.clear();
         }
-        let start = self.open[index].at.ts;
-        self.open[index].end = at.ts;
-        self.cover(index.wrapping_sub(1), start, at.ts);
+        // They were inside of all that is open.
+        if let Some(own) = self.displaced.iter().rposition(|&begin| visit.ends(begin, at.name)) {
+            self.displaced.remove(own);
+            return;
+        }
+        let mut innermost = self.begun.iter().rev().take(SEARCH);
+        let Some(inside) = innermost.position(|&begun| visit.ends(self.open[begun].at.name, at.name)) else {
+            if !self.begun.is_empty() {
+                visit.misplaced(at);
+            }
+            return visit.no_begin(at);
+        };
+        let place = self.begun.len() - 1 - inside;
+        let index = self.begun[place];
+        if let Some(above) = self.open[index + 1..].iter().find(|above| above.end != NEVER) {
+            // What is above has not ended yet.
+            visit.crossing(&above.at);
+        }
+        if inside > 0 {
+            visit.misplaced(at);
+            self.displaced_at = at.ts;
+            let names = self.begun[place + 1..].iter().map(|&begun| self.open[begun].at.name);
+            let room = SEARCH - self.displaced.len().min(SEARCH);
+            // Before those that are there, which were inside of these.
+            self.displaced.splice(0..0, names.take(room));
+        }
+        // What has begun inside ends here too.
+        while self.begun.len() > place
+            && let Some(begun) = self.begun.pop()
+        {
+            let start = self.open[begun].at.ts;
+            self.open[begun].end = at.ts;
+            self.cover(begun.wrapping_sub(1), start, at.ts);
+        }
         self.advance(at.ts, visit);
     }
 
     /// Ends all.
     fn finish(&mut self, visit: &mut impl Visit) {
         self.begun.clear();
+        self.displaced.clear();
         (self.latest, self.refused) = (None, 0);
         while let Some(top) = self.open.pop() {
             if top.end == NEVER {

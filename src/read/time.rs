@@ -44,7 +44,8 @@ impl Decimal {
     }
 }
 
-/// A timestamp or duration in microseconds, as text, in nanoseconds (rounded down).
+/// A timestamp or duration in microseconds, as text, in nanoseconds: the nearest, as readers have it whose numbers are
+/// doubles (12.299999999999 is 12.3).
 pub(crate) fn parse_ns(text: &[u8]) -> Option<i128> {
     let text = unquoted(text);
     // Digits, and up to three of a fraction: nearly always.
@@ -72,7 +73,12 @@ pub(crate) fn parse_ns(text: &[u8]) -> Option<i128> {
     let number = Decimal::parse(text)?;
     match number.scale {
         0..=3 => number.digits.checked_mul(10i128.pow(3 - number.scale)),
-        _ => Some(number.digits.div_euclid(10i128.pow(number.scale - 3))),
+        _ => {
+            // Halves go away from 0.
+            let unit = 10i128.pow(number.scale - 3);
+            let (whole, rest) = (number.digits / unit, number.digits % unit);
+            Some(if rest.abs() >= unit - rest.abs() { whole + rest.signum() } else { whole })
+        }
     }
 }
 
@@ -185,8 +191,12 @@ mod tests {
     #[test]
     fn text_is_read_as_nanoseconds() {
         assert_eq!(parse_ns(b"1.5"), Some(1_500));
-        assert_eq!(parse_ns(b"1.5009"), Some(1_500));
-        assert_eq!(parse_ns(b"-0.0001"), Some(-1));
+        assert_eq!(parse_ns(b"1.5009"), Some(1_501));
+        assert_eq!(parse_ns(b"12.299999999999997"), Some(12_300));
+        assert_eq!(parse_ns(b"1.0004"), Some(1_000));
+        assert_eq!(parse_ns(b"1.0005"), Some(1_001));
+        assert_eq!(parse_ns(b"-1.0005"), Some(-1_001));
+        assert_eq!(parse_ns(b"-0.0001"), Some(0));
         assert_eq!(parse_ns(b"1e3"), Some(1_000_000));
         assert_eq!(parse_ns(b"\"7\""), Some(7_000));
         assert_eq!(parse_ns(b"1682725898236567.25"), Some(1_682_725_898_236_567_250));

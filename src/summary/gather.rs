@@ -87,7 +87,7 @@ impl<'s> Gatherer<'s> {
                 let (lane, process) = self.names.lane(document, bytes, event);
                 let (mark, name) = match phase {
                     b'B' => (Mark::Begin, self.names.name(bytes, event).0),
-                    _ => (Mark::End, OTHER),
+                    _ => (Mark::End, self.names.end(bytes, event)),
                 };
                 self.span(process, ts, ts);
                 self.notes.slices.push(&At { lane, ts, mark, name, offset })

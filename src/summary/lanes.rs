@@ -5,6 +5,7 @@ use hashbrown::HashMap;
 use foldhash::fast::FixedState;
 
 use crate::error::Result;
+use crate::read::names::{self, Name};
 use crate::read::nest::{At, Merged, Visit, sweep_all};
 
 /// Steps that are kept.
@@ -45,6 +46,7 @@ pub(super) struct Step {
 /// The slices of some lanes.
 #[derive(Debug, Default)]
 pub(super) struct Tally<'n> {
+    pub(super) all_names: &'n [Name],
     /// N of the names that are `ProfilerStep#N`.
     pub(super) step_names: &'n [(u32, u64)],
     /// By the number of the name.
@@ -95,6 +97,10 @@ impl Visit for Tally<'_> {
         true
     }
 
+    fn ends(&self, begin: u32, end: u32) -> bool {
+        names::ends(self.all_names, begin, end)
+    }
+
     fn no_begin(&mut self, _at: &At) {
         self.untimed += 1;
     }
@@ -105,8 +111,12 @@ impl Visit for Tally<'_> {
 }
 
 /// Goes over all lanes.
-pub(super) fn tally<'n>(shards: Vec<Merged<4>>, step_names: &'n [(u32, u64)]) -> Result<Tally<'n>> {
-    let start = || Tally { step_names, ..Tally::default() };
+pub(super) fn tally<'n>(
+    shards: Vec<Merged<4>>,
+    all_names: &'n [Name],
+    step_names: &'n [(u32, u64)],
+) -> Result<Tally<'n>> {
+    let start = || Tally { all_names, step_names, ..Tally::default() };
     let mut all = start();
     sweep_all(shards, start, |_, _| {})?.into_iter().for_each(|tally| all.add(tally));
     Ok(all)

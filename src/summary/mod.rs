@@ -170,7 +170,7 @@ impl<'d> Writer<'d> {
         let names = &self.shared.names.list;
         let steps: Vec<(u32, u64)> =
             (0..).zip(names).filter_map(|(number, name)| Some((number, kinds::step(name)?))).collect();
-        let tally = lanes::tally(std::mem::take(&mut self.notes.slices), &steps)?;
+        let tally = lanes::tally(std::mem::take(&mut self.notes.slices), names, &steps)?;
         let mut out = Summary { events: self.notes.counts, ..Summary::default() };
         out.events.slices = tally.slices;
         out.events.crossing = tally.crossing;

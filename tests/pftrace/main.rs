@@ -377,3 +377,33 @@ fn a_slice_ends_with_the_one_around_it() {
     ];
     assert_eq!(spans, expected);
 }
+
+#[test]
+fn an_end_is_of_the_begin_that_it_names() {
+    let json = r#"[{"ph": "B", "name": "a", "ts": 0}, {"ph": "B", "name": "b", "ts": 1}, {"ph": "E", "name": "none", "ts": 2},
+        {"ph": "E", "name": "a", "ts": 9}, {"ph": "E", "name": "b", "ts": 9}, {"ph": "E", "name": "b", "ts": 10},
+        {"ph": "B", "name": "c", "cat": "x", "ts": 20}, {"ph": "E", "cat": "y", "ts": 21}, {"ph": "E", "name": "c", "cat": "x", "ts": 25}]"#;
+    let (bytes, report) = converted(json).expect("converted");
+    assert_eq!((report.truncated, report.unmatched_ends), (0, 3));
+    let seen = reader::read(&bytes);
+    let spans: Vec<_> = seen.slices.iter().map(|slice| (slice.name.as_str(), slice.start, slice.end)).collect();
+    assert_eq!(spans, [("a", 0, Some(9_000)), ("b", 1_000, Some(9_000)), ("c", 20_000, Some(25_000))]);
+}
+
+#[test]
+fn flows_hang_on_the_last_slice_until_the_next_one() {
+    // On one that has ended, or that has no duration, and by the name that a begin gives.
+    let json = r#"[{"ph": "X", "name": "a", "pid": 3, "tid": 3, "ts": 1, "dur": 2}, {"ph": "s", "id": 1, "name": "f", "pid": 3, "ts": 7},
+        {"ph": "X", "name": "z", "pid": 3, "tid": 5, "ts": 8, "dur": 0}, {"ph": "f", "bp": "e", "id": 1, "name": "f", "pid": 3, "tid": 5, "ts": 8},
+        {"ph": "B", "name": "b", "pid": 3, "tid": 5, "ts": 9, "bind_id": "0x7", "flow_out": true}, {"ph": "E", "pid": 3, "tid": 5, "ts": 10}]"#;
+    let (bytes, _) = converted(json).expect("converted");
+    let seen = reader::read(&bytes);
+    let spans: Vec<_> =
+        seen.slices.iter().map(|slice| (slice.name.as_str(), slice.lane.as_str(), slice.start, slice.end)).collect();
+    assert_eq!(
+        spans,
+        [("a", "/3", 1_000, Some(3_000)), ("z", "/5", 8_000, Some(8_000)), ("b", "/5", 9_000, Some(10_000))]
+    );
+    assert_eq!(seen.legacy_times, [('s', 3_000), ('f', 8_000)]);
+    assert!(bytes.windows(2).any(|two| two == [0x40, 7]), "the bind id of a begin");
+}

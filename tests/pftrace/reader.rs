@@ -95,6 +95,7 @@ pub(crate) struct Seen {
     pub(crate) counters: Vec<(String, u64, f64)>,
     /// Phases of Chrome's events.
     pub(crate) legacy: Vec<char>,
+    pub(crate) legacy_times: Vec<(char, u64)>,
     pub(crate) unmatched_ends: usize,
 }
 
@@ -280,7 +281,9 @@ pub(crate) fn read(bytes: &[u8]) -> Seen {
             }
             0 => {
                 let legacy = fields(get(&event, 6).expect("a kind").bytes());
-                seen.legacy.push(char::from(get(&legacy, 2).expect("a phase").number() as u8));
+                let phase = char::from(get(&legacy, 2).expect("a phase").number() as u8);
+                seen.legacy.push(phase);
+                seen.legacy_times.push((phase, time));
             }
             other => panic!("an event of type {other}"),
         }

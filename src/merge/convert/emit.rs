@@ -21,7 +21,21 @@ struct Open {
     end: Option<u64>,
     /// The first end of this slice and of all around it.
     bound: u64,
+    /// Without a duration it stays open for what comes at its very time.
+    momentary: bool,
+    label: Label,
 }
+
+/// What the begin or the end of a slice is called: numbers for its name and its category, 0 for none.
+type Label = [u64; 2];
+
+/// Whether an end ends what has begun as `begin`, to Perfetto: by the name and the category that it has, if it has them.
+fn ends(begin: Label, end: Label) -> bool {
+    end.iter().zip(&begin).all(|(&end, &begin)| end == 0 || end == begin)
+}
+
+/// Begins among which the one of an end is looked for, from the innermost on.
+const SEARCH: usize = 512;
 
 /// The open slices of a track.
 #[derive(Debug)]
@@ -39,9 +53,10 @@ impl Stack {
         self.open.last().map_or(u64::MAX, |open| open.bound)
     }
 
-    fn push(&mut self, end: Option<u64>) {
+    fn push(&mut self, time: u64, end: Option<u64>, label: Label) {
         let bound = self.bound().min(end.unwrap_or(u64::MAX));
-        self.open.push(Open { end, bound });
+        let momentary = end == Some(time);
+        self.open.push(Open { end, bound, momentary, label });
     }
 
     fn end(&mut self, out: &mut Vec<u8>, time: u64) {
@@ -60,6 +75,8 @@ pub(super) struct Emitter {
     sorted: Sorted<4>,
     lane: u64,
     stacks: Vec<Stack>,
+    /// What has ended with the slice around it, and when: its own end may still come at that time.
+    displaced: (u64, Vec<Label>),
     item: Vec<u8>,
     /// What is said of the document as a whole.
     about: Option<Vec<u8>>,
@@ -88,6 +105,7 @@ impl Emitter {
             sorted: sorter.sorted()?,
             lane: NO_LANE,
             stacks: Vec::new(),
+            displaced: (0, Vec::new()),
             item: Vec::new(),
             about: (!document.members.is_empty()).then_some(about),
             report,
@@ -110,12 +128,22 @@ impl Emitter {
                 self.close(&mut out, u64::MAX);
                 self.lane = lane;
                 self.stacks.clear();
+                self.displaced.1.clear();
                 let track = self.tracks.lanes.get(lane as usize).map_or(0, |lane| lane.track);
                 self.stacks.push(Stack::new(track));
             }
             let mut item = std::mem::take(&mut self.item);
             self.spool.get(at, &mut item)?;
-            self.close(&mut out, time);
+            let flow = item[0] == kind::FLOW;
+            let time = if flow {
+                // It hangs on the last slice of its lane, also if that has ended and nothing has come since.
+                self.stacks.first().map_or(time, |stack| time.min(stack.bound()))
+            } else {
+                time
+            };
+            if !flow {
+                self.close(&mut out, time);
+            }
             self.event(&mut out, time, &item)?;
             self.item = item;
         }
@@ -143,8 +171,9 @@ impl Emitter {
     /// Ends the slices that end by `time`, or are in one that does.
     fn close(&mut self, out: &mut Vec<u8>, time: u64) {
         for stack in &mut self.stacks {
-            while let Some(Open { end, bound }) = stack.open.pop_if(|open| open.bound <= time && open.bound < u64::MAX)
-            {
+            let over =
+                |open: &mut Open| open.bound < u64::MAX && (open.bound < time || open.bound == time && !open.momentary);
+            while let Some(Open { end, bound, .. }) = stack.open.pop_if(over) {
                 self.report.truncated += u64::from(end != Some(bound));
                 stack.end(out, bound);
             }
@@ -166,17 +195,34 @@ impl Emitter {
         let mut level = 0;
         let kind = match what {
             kind::BEGIN => {
-                self.stacks[0].push(None);
+                let label = [number(&mut body), number(&mut body)];
+                self.stacks[0].push(time, None, label);
                 Kind::Begin
             }
             kind::END => {
                 // The slices inside that go on end here too.
+                let label = [number(&mut body), number(&mut body)];
                 let stack = &mut self.stacks[0];
-                let Some(started) = stack.open.iter().rposition(|open| open.end.is_none()) else {
+                if self.displaced.0 != time {
+                    self.displaced = (time, Vec::new());
+                }
+                // What has ended at this time already, with a slice around it, was inside of all that is open.
+                if let Some(own) = self.displaced.1.iter().rposition(|&begin| ends(begin, label)) {
+                    self.displaced.1.remove(own);
+                    self.report.truncated -= 1;
+                    return Ok(());
+                }
+                let begun = stack.open.iter().enumerate().rev().filter(|(_, open)| open.end.is_none());
+                let own = begun.take(SEARCH).find(|(_, open)| ends(open.label, label)).map(|(started, _)| started);
+                let Some(started) = own else {
                     self.report.unmatched_ends += 1;
                     return Ok(());
                 };
-                self.report.truncated += (stack.open.len() - started - 1) as u64;
+                let inside = &stack.open[started + 1..];
+                self.report.truncated += inside.len() as u64;
+                let begun = inside.iter().filter(|open| open.end.is_none()).map(|open| open.label);
+                let room = SEARCH - self.displaced.1.len().min(SEARCH);
+                self.displaced.1.splice(0..0, begun.take(room));
                 for _ in started + 1..stack.open.len() {
                     stack.end(out, time);
                 }
@@ -201,7 +247,7 @@ impl Emitter {
                     }
                 };
                 self.report.overlaps_moved += u64::from(level > 0);
-                self.stacks[level].push(Some(end));
+                self.stacks[level].push(time, Some(end), [0, 0]);
                 Kind::Begin
             }
             kind::INSTANT => Kind::Instant,

@@ -11,6 +11,7 @@ use crate::perfetto::packet::{self, Scope, value};
 use crate::perfetto::sequence::Interned;
 use crate::read::event::{Event, Span};
 use crate::read::json;
+use crate::read::names::lane_of;
 use crate::read::sorter::Sorter;
 use crate::read::time::parse_ns;
 
@@ -27,6 +28,8 @@ pub(super) mod kind {
     pub(in crate::merge::convert) const INSTANT: u8 = 3;
     pub(in crate::merge::convert) const LEGACY: u8 = 4;
     pub(in crate::merge::convert) const COUNTER: u8 = 5;
+    /// The end of a flow.
+    pub(in crate::merge::convert) const FLOW: u8 = 6;
 }
 
 /// Lanes from here on are no lanes: what needs no order.
@@ -121,7 +124,7 @@ impl Encoder {
         if phase == b'C' {
             return self.counter(bytes, event, time);
         }
-        let lane = self.tracks.lane(event.pid.of(bytes), event.tid.of(bytes))?;
+        let lane = self.tracks.lane(event.pid.of(bytes), lane_of(bytes, event))?;
         let mut item = std::mem::take(&mut self.item);
         item.clear();
         item.push(0);
@@ -149,16 +152,23 @@ impl Encoder {
                 let Some(duration) = time_of(bytes, event.dur) else { return Ok(false) };
                 end = time.saturating_add(duration).min(i64::MAX as u64);
                 order = !end;
-                item[0] = if duration == 0 { kind::INSTANT } else { kind::SLICE };
-                if duration > 0 {
-                    item.splice(1..1, end.to_le_bytes());
-                }
+                item[0] = kind::SLICE;
+                item.splice(1..1, end.to_le_bytes());
                 if !event.bind_id.is_empty() {
                     self.bind(item, bytes, event);
                 }
             }
-            b'B' => item[0] = kind::BEGIN,
-            b'E' => item[0] = kind::END,
+            b'B' | b'E' => {
+                item[0] = if phase == b'B' { kind::BEGIN } else { kind::END };
+                let label = [event.name, event.cat].map(|span| match span.of(bytes) {
+                    raw if raw.len() > 2 => self.hash(raw),
+                    _ => 0,
+                });
+                item.splice(1..1, label.into_iter().flat_map(u64::to_le_bytes));
+                if phase == b'B' && !event.bind_id.is_empty() {
+                    self.bind(item, bytes, event);
+                }
+            }
             b'i' | b'I' | b'R' => {
                 order = u64::MAX;
                 item[0] = kind::INSTANT;
@@ -174,7 +184,7 @@ impl Encoder {
             }
             b's' | b't' | b'f' => {
                 order = u64::MAX;
-                item[0] = kind::LEGACY;
+                item[0] = kind::FLOW;
                 let Some(id) = self.id(event.id.of(bytes)) else { return Ok(false) };
                 packet::legacy(item, phase, Some(id), event.bp.of(bytes) == b"\"e\"", None);
             }
@@ -347,7 +357,7 @@ impl Encoder {
                 }
             }
             "thread_name" | "thread_sort_index" => {
-                let lane = self.tracks.lane(pid, event.tid.of(bytes))?;
+                let lane = self.tracks.lane(pid, lane_of(bytes, event))?;
                 let lane = &mut self.tracks.lanes[lane];
                 match name.as_str() {
                     "thread_name" => lane.name = text("name").or(lane.name.take()),

@@ -5,7 +5,7 @@ use super::super::plan::{Part, Plan};
 use super::super::{head, size};
 use crate::read::cutter::Cutter;
 use crate::read::event::{Event, Span};
-use crate::read::names::fingerprint;
+use crate::read::names::{fingerprint, lane_of};
 use crate::read::time::parse_ns;
 use crate::read::walk::walk;
 use foldhash::fast::FixedState;
@@ -13,7 +13,7 @@ use hashbrown::HashSet;
 
 use super::budget::{Histogram, Share};
 use super::flows::{End, Flows, Point};
-use super::pairs::{Groups, Joined, Open, Role, Stacks};
+use super::pairs::{Groups, Joined, Label, Open, Role, Stacks};
 use super::rules::{CutCounts, Judge, Reason, Rules};
 use super::watch::Watch;
 use crate::error::{Error, Result};
@@ -90,7 +90,12 @@ fn duration(bytes: &[u8], span: Span) -> i64 {
 }
 
 fn lane(bytes: &[u8], event: &Event) -> u64 {
-    fingerprint(&[event.pid.of(bytes), event.tid.of(bytes)])
+    fingerprint(&[event.pid.of(bytes), lane_of(bytes, event)])
+}
+
+/// What the begin or the end of a slice is called.
+fn label(bytes: &[u8], event: &Event) -> Label {
+    Label::new(event.name.of(bytes), event.cat.of(bytes))
 }
 
 /// The end of a flow that an event is.
@@ -226,10 +231,11 @@ fn flows(
             (b'X', Some(start)) => flows.slice(lane, this, start, duration(bytes, event.dur), marks.kept(this))?,
             (b'B', _) => {
                 // The first pass had room for them all.
-                let _ = stacks.begin(lane, Open { ordinal: this, start, words: None, bytes: 0 });
+                let open = Open { ordinal: this, start, words: None, bytes: 0 };
+                let _ = stacks.begin(lane, label(bytes, event), open);
             }
             (b'E', end) => {
-                if let Some(open) = stacks.end(lane)
+                if let Some(open) = stacks.end(lane, label(bytes, event))
                     && let (Some(start), Some(end)) = (open.start, end)
                 {
                     flows.slice(lane, open.ordinal, start, end.saturating_sub(start), marks.kept(open.ordinal))?;
@@ -309,11 +315,11 @@ impl Marker<'_, '_> {
                 self.decide(&[ordinal], start, Some(duration(bytes, event.dur)), words, bytes_kept);
             }
             b'B' => {
-                if !self.stacks.begin(lane(bytes, event), open) {
+                if !self.stacks.begin(lane(bytes, event), label(bytes, event), open) {
                     return Err(self.too_many());
                 }
             }
-            b'E' => match self.stacks.end(lane(bytes, event)) {
+            b'E' => match self.stacks.end(lane(bytes, event), label(bytes, event)) {
                 Some(begun) => {
                     let duration = start.zip(begun.start).map_or(0, |(end, start)| end.saturating_sub(start).max(0));
                     let both = [begun.ordinal, ordinal];

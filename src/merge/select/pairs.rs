@@ -4,6 +4,7 @@ use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
 use super::rules::Reason;
+use crate::read::names::fingerprint;
 
 /// Slices of one input that may be open at once, and ids.
 const MAX_OPEN: usize = 1 << 19;
@@ -19,26 +20,50 @@ pub(super) struct Open {
     pub(super) bytes: u64,
 }
 
+/// Begins among which the one of an end is looked for, from the innermost on.
+const SEARCH: usize = 512;
+
+/// What the begin or the end of a slice is called: numbers for its name and its category, 0 for none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Label {
+    name: u64,
+    category: u64,
+}
+
+impl Label {
+    /// Of the values as they stand.
+    pub(super) fn new(name: &[u8], category: &[u8]) -> Self {
+        let number = |raw: &[u8]| if raw.len() > 2 { fingerprint(&[raw]) } else { 0 };
+        Self { name: number(name), category: number(category) }
+    }
+
+    /// Whether an end that is called this ends what has begun as `begin`, as Perfetto has it.
+    fn ends(self, begin: Self) -> bool {
+        (self.name == 0 || self.name == begin.name) && (self.category == 0 || self.category == begin.category)
+    }
+}
+
 /// The open slices of each lane.
 #[derive(Debug, Default)]
 pub(super) struct Stacks {
-    lanes: HashMap<u64, Vec<Open>, FixedState>,
+    lanes: HashMap<u64, Vec<(Label, Open)>, FixedState>,
     open: usize,
 }
 
 impl Stacks {
     /// Whether there was room for it.
     #[must_use]
-    pub(super) fn begin(&mut self, lane: u64, open: Open) -> bool {
+    pub(super) fn begin(&mut self, lane: u64, label: Label, open: Open) -> bool {
         self.open += 1;
-        self.lanes.entry(lane).or_default().push(open);
+        self.lanes.entry(lane).or_default().push((label, open));
         self.open <= MAX_OPEN
     }
 
-    /// The slice that ends.
-    pub(super) fn end(&mut self, lane: u64) -> Option<Open> {
+    /// The slice that ends: the innermost that has the name of the end. Those inside it wait for their own.
+    pub(super) fn end(&mut self, lane: u64, label: Label) -> Option<Open> {
         let stack = self.lanes.get_mut(&lane)?;
-        let open = stack.pop();
+        let inside = stack.iter().rev().take(SEARCH).position(|&(begin, _)| label.ends(begin))?;
+        let open = (inside < stack.len()).then(|| stack.remove(stack.len() - 1 - inside).1);
         if stack.is_empty() {
             self.lanes.remove(&lane);
         }
@@ -48,7 +73,7 @@ impl Stacks {
 
     /// Those that never end, with their lanes.
     pub(super) fn rest(self) -> impl Iterator<Item = (u64, Open)> {
-        self.lanes.into_iter().flat_map(|(lane, stack)| stack.into_iter().map(move |open| (lane, open)))
+        self.lanes.into_iter().flat_map(|(lane, stack)| stack.into_iter().map(move |(_, open)| (lane, open)))
     }
 }
 
