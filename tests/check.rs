@@ -94,6 +94,18 @@ const CASES: &[(&str, &str)] = &[
            {"ph": "s", "name": "a", "id": 1, "pid": 9, "tid": 9, "ts": 11},
            {"ph": "f", "bp": "e", "name": "a", "id": 1, "pid": 9, "tid": 9, "ts": 12}"#,
     ),
+    ("async-without-id", r#"{"ph": "n", "cat": "a", "name": "a", "pid": 9, "tid": 9, "ts": 1}"#),
+    (
+        "async-without-end",
+        r#"{"ph": "b", "cat": "a", "id": 1, "name": "a", "pid": 9, "tid": 9, "ts": 1},
+           {"ph": "b", "cat": "a", "id": 1, "name": "b", "pid": 9, "tid": 9, "ts": 2},
+           {"ph": "e", "cat": "a", "id": 1, "name": "b", "pid": 9, "tid": 9, "ts": 3}"#,
+    ),
+    (
+        "async-without-begin",
+        r#"{"ph": "b", "cat": "a", "id2": {"local": 1}, "name": "a", "pid": 9, "tid": 9, "ts": 1},
+           {"ph": "e", "cat": "a", "id2": {"local": 1}, "name": "a", "pid": 8, "tid": 9, "ts": 3}"#,
+    ),
     (
         "end-of-another",
         r#"{"ph": "B", "name": "a", "pid": 9, "tid": 9, "ts": 1}, {"ph": "B", "name": "b", "pid": 9, "tid": 9, "ts": 2},
@@ -208,6 +220,27 @@ fn what_is_no_trace_at_all_is_an_error_too() {
     {
         let findings = found(bytes);
         assert_eq!((findings[0].code, findings[0].severity), (code, Severity::Error), "{findings:?}");
+    }
+    // Neither the wrong code nor a second finding for one fault.
+    let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    packed.write_all(format!("[{OP}]").as_bytes()).expect("written");
+    let mut packed = packed.finish().expect("gzip");
+    let crc = packed.len() - 8;
+    packed[crc] ^= 1;
+    let codes = |bytes: &[u8]| found(bytes).into_iter().map(|finding| finding.code).collect::<Vec<_>>();
+    assert_eq!(codes(&packed), ["damaged-gzip", "bare-array"]);
+    assert_eq!(codes(&packed[..crc + 3]), ["damaged-gzip", "bare-array"]);
+    let deep = format!("{{\"a\": {}{}, \"traceEvents\": []}}", "[".repeat(600), "]".repeat(600));
+    assert_eq!(codes(deep.as_bytes()), ["deep-nesting"]);
+    for (text, words) in [
+        ("null", "no trace"),
+        ("{\"traceEvents\": null}", "is no array"),
+        ("<html>", "HTML"),
+        ("\u{4}\"M\u{18}", "lz4"),
+        ("# tracer: nop", "text, not JSON"),
+    ] {
+        let finding = &found(text.as_bytes())[0];
+        assert!(finding.code == "bad-json" && finding.message.contains(words), "{text}: {finding:?}");
     }
     let missing = check(vec!["/nowhere/trace.json".into()], &CheckOptions::default(), None);
     assert!(matches!(missing, Err(Error::Io { .. })));

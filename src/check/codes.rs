@@ -64,6 +64,7 @@ codes! {
     NegativeDur "negative-dur" Error &[P, T], "a negative duration";
     NegativeTs "negative-ts" Error &[P], "a time before 0: Perfetto drops the event";
     FlowId "flow-id" Error &[P], "a flow without an id, or with one that is neither a whole number below 2^63 nor hexadecimal text";
+    AsyncId "async-without-id" Error &[P, C], "an event of an async span (\"b\", \"n\", \"e\") without an id";
     NoCategory "no-cat" Error &[H, T], "a slice without a category (\"cat\") in a PyTorch trace";
     StepName "step-name" Error &[H], "a name that starts with ProfilerStep must go on with #N";
     LabelArgs "metadata-without-args" Error &[P, C], "a name of a process or thread (\"M\") without \"args\"";
@@ -76,7 +77,7 @@ codes! {
     NoPid "no-pid" Warning &[P, H, T], "an event without a process (\"pid\")";
     NoTid "no-tid" Warning &[P, H, T], "an event without a lane (\"tid\")";
     TextPid "text-pid" Warning &[P, T], "a pid or tid that is text: readers make a number of it, which may be another's";
-    PidRange "pid-range" Warning &[P], "a pid or tid below 0 or of 2^32 and more: Perfetto takes it for 0";
+    PidRange "pid-range" Warning &[P], "a pid or tid that is no whole number from 0 to 2^32 - 1: Perfetto takes it for 0, or for another";
     TidZero "tid-zero" Warning &[P], "lane 0 of a process: Perfetto draws it as the lane with the number of the process";
     BadArgs "args-not-object" Warning &[H, T], "\"args\" that is no object";
     CounterText "counter-without-number" Warning &[P], "a counter (\"C\") with a value that is no number, or with none";
@@ -92,6 +93,8 @@ codes! {
     FlowTwice "flow-started-twice" Warning &[P, C], "a flow that starts a second time: arrows go to the wrong place";
     FlowBackwards "flow-backwards" Warning &[P, C], "a flow that ends before it starts: no arrow is drawn";
     FlowNoSlice "flow-without-slice" Warning &[P, C], "an end of a flow with no slice around it on its lane: Chrome draws no arrow, Perfetto one from the slice before, if there is one";
+    AsyncNoEnd "async-without-end" Warning &[P, C], "a begin of an async span (\"b\") without its end (\"e\"): it is drawn to the end of the trace";
+    AsyncNoBegin "async-without-begin" Warning &[P, C], "an end of an async span (\"e\") without its begin (\"b\"): it is left out";
     NoRank "no-rank" Warning &[H], "no distributedInfo.rank: HTA takes it for rank 0";
     RankText "rank-not-found" Warning &[H], "HTA finds the rank by its text, `\"rank\": N` with a space, which is not there: it takes it for rank 0";
     RankLate "rank-after-events" Warning &[H], "distributedInfo stands after the events, where readers of the head do not see it";

@@ -1,8 +1,8 @@
-//! The ends of each flow, in the order of time.
+//! The ends of each flow and of each async span, in the order of time.
 
 use super::codes::Code;
 use super::notes::Notes;
-use super::scan::START;
+use super::scan::{BEGIN, END, START};
 use crate::error::Result;
 use crate::read::nest::Merged;
 
@@ -16,7 +16,13 @@ struct Flow {
     /// The first end without a start.
     alone: Option<(usize, u64)>,
     ends_alone: u64,
+    /// Async spans of the id that have begun: document and place, and how many more there are than are kept.
+    begun: Vec<(usize, u64)>,
+    more: u64,
 }
+
+/// Spans of one id that may be open at once with their places.
+const MAX_OPEN: usize = 1 << 16;
 
 impl Flow {
     fn end(&mut self, notes: &mut Notes) {
@@ -30,11 +36,15 @@ impl Flow {
             }
             (None, None) => {}
         }
+        self.begun.iter().for_each(|&(document, offset)| notes.at(document, Code::AsyncNoEnd, offset));
+        if let Some(&(document, offset)) = self.begun.last() {
+            (0..self.more).for_each(|_| notes.at(document, Code::AsyncNoEnd, offset));
+        }
         *self = Flow::default();
     }
 }
 
-/// Checks all flows.
+/// Checks all flows and async spans.
 pub(super) fn check(mut records: Merged<4>, notes: &mut Notes) -> Result<()> {
     let mut current = None;
     let mut flow = Flow::default();
@@ -51,6 +61,14 @@ pub(super) fn check(mut records: Merged<4>, notes: &mut Notes) -> Result<()> {
                     notes.at(place.0, Code::FlowTwice, place.1);
                 }
                 (flow.start, flow.ended) = (Some(place), false);
+            }
+            BEGIN if flow.begun.len() < MAX_OPEN => flow.begun.push(place),
+            BEGIN => flow.more += 1,
+            END if flow.more > 0 => flow.more -= 1,
+            END => {
+                if flow.begun.pop().is_none() {
+                    notes.at(place.0, Code::AsyncNoBegin, place.1);
+                }
             }
             _ if flow.start.is_some() => flow.ended = true,
             _ => {

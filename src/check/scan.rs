@@ -11,7 +11,7 @@ use crate::read::names::{Name, Names, OTHER, Shared, fingerprint};
 use crate::read::nest::{At, MAX_TIME, Mark, Shards, time_word};
 use crate::read::repair;
 use crate::read::simd;
-use crate::read::sorter::{Sorted, Sorter};
+use crate::read::sorter::{Record, Sorted, Sorter};
 use crate::read::time::parse_ns;
 use crate::read::walk::without_comma;
 use crate::sync::Mutex;
@@ -208,9 +208,29 @@ impl<'s> Scanner<'s> {
                     self.flow(document, offset, bytes, event, phase, ts)?;
                 }
             }
+            b'b' | b'e' | b'n' | b'S' | b'F' => {
+                if event.id.is_empty() && event.id2.is_empty() {
+                    note(Code::AsyncId);
+                } else if let (Some(ts), true) = (ts, phase != b'n') {
+                    self.span(document, offset, bytes, event, phase, ts)?;
+                }
+            }
             _ => {}
         }
         Ok(())
+    }
+
+    /// An end of an async span. Readers know them by category and id, those of the older kind by the name too.
+    fn span(&mut self, document: usize, offset: u64, bytes: &[u8], event: &Event, phase: u8, ts: i64) -> Result<()> {
+        let part = |span: Span| span.of(bytes);
+        let id2 = part(event.id2);
+        let old = matches!(phase, b'S' | b'F');
+        let name = if old { part(event.name) } else { b"" };
+        // A local id is one of its process.
+        let pid = if id2.windows(5).any(|window| window == b"local") { part(event.pid) } else { b"" };
+        let kind: &[u8] = if old { b"S" } else { b"b" };
+        let id = [kind, &document.to_le_bytes()[..], part(event.cat), name, part(event.id), id2, pid];
+        self.out.flows.push(end_of(&id, ts, if matches!(phase, b'b' | b'S') { BEGIN } else { END }, offset, document))
     }
 
     fn flow(&mut self, document: usize, offset: u64, bytes: &[u8], event: &Event, phase: u8, ts: i64) -> Result<()> {
@@ -221,9 +241,7 @@ impl<'s> Scanner<'s> {
             b't' => STEP,
             _ => FINISH,
         };
-        let words =
-            [fingerprint(&id), time_word(ts), u64::from(kind), (offset & ((1 << 40) - 1)) << 24 | document as u64];
-        self.out.flows.push(words)?;
+        self.out.flows.push(end_of(&id, ts, kind, offset, document))?;
         // Without "bp" it hangs on the next slice, which need not be around it.
         if phase != b'f' || event.bp.of(bytes) == b"\"e\"" {
             let (lane, _) = self.names.lane(document, bytes, event);
@@ -260,6 +278,14 @@ pub(super) fn surrogates(padded: &[u8], length: usize, mut note: impl FnMut(Code
 pub(super) const START: u8 = 0;
 pub(super) const STEP: u8 = 1;
 pub(super) const FINISH: u8 = 2;
+/// And those of async spans.
+pub(super) const BEGIN: u8 = 3;
+pub(super) const END: u8 = 4;
+
+/// The record of such an end.
+fn end_of(id: &[&[u8]], ts: i64, kind: u8, offset: u64, document: usize) -> Record<4> {
+    [fingerprint(id), time_word(ts), u64::from(kind), (offset & ((1 << 40) - 1)) << 24 | document as u64]
+}
 
 /// A time or duration, if it can be read.
 fn time(bytes: &[u8], span: Span, absent: Code, note: &mut impl FnMut(Code)) -> Option<i64> {
@@ -376,7 +402,8 @@ fn code(bad: Bad) -> Code {
 
 /// The same for an error of a whole document.
 pub(super) fn code_of_text(what: &str) -> Code {
-    let all: [(&str, Code); 5] = [
+    let all: [(&str, Code); 6] = [
+        (json::What::Depth.text(), Code::Depth),
         (json::What::NotANumber.text(), Code::Nan),
         (json::What::Control.text(), Code::Control),
         (json::What::TrailingComma.text(), Code::TrailingComma),

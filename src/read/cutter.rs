@@ -121,8 +121,15 @@ impl Cutter {
                 Ok(got) => got,
                 Err(error) if salvage && !matches!(error, Error::Io { .. }) => {
                     subject.damaged(error.to_string());
-                    self.end = Some((End::Unreadable, self.offset + self.buffer.len() as u64));
-                    return Ok(self.rest(true));
+                    let length = self.buffer.len();
+                    self.end = Some((End::Unreadable, self.offset + length as u64));
+                    // What came before the damage was not looked at yet: the events may even end there.
+                    let to = self.seen + (length - self.seen).next_multiple_of(STEP);
+                    self.buffer.resize(to + PAD, 0);
+                    let found = self.bounds.scan(&self.buffer, self.seen, to, &mut None);
+                    let closed = matches!(found, Found::End(at) if at < length);
+                    self.buffer.truncate(if let Found::End(at) = found { at.min(length) } else { length });
+                    return Ok(self.rest(!closed));
                 }
                 Err(error) => return Err(error),
             };

@@ -239,7 +239,8 @@ fn parse_head(buffer: &[u8], length: usize) -> Scan<(Document, usize)> {
             return Ok((document, at + 1));
         }
         b'{' => at = json::space(buffer, at + 1),
-        _ => return Err(Bad::new(at, What::Value)),
+        0 if at >= length => return Err(Bad::new(at, What::Value)),
+        _ => return Err(Bad::new(at, What::NoDocument)),
     }
     document.shape = Shape::Object;
     if buffer[at] != b'}' {
@@ -249,7 +250,8 @@ fn parse_head(buffer: &[u8], length: usize) -> Scan<(Document, usize)> {
             if json::decode(&buffer[key..json::string(buffer, key)?]) == "traceEvents" {
                 if buffer[value] != b'[' {
                     // A value that is cut off here may still turn out to be an array.
-                    return Err(Bad::new(value, What::Value));
+                    let what = if value < length { What::NoEvents } else { What::Value };
+                    return Err(Bad::new(value, what));
                 }
                 document.events_at = value as u64 + 1;
                 document.before = document.members.len();
@@ -267,7 +269,6 @@ fn parse_head(buffer: &[u8], length: usize) -> Scan<(Document, usize)> {
         }
     }
     utf8(&buffer[..at])?;
-    let _ = length;
     document.shape = Shape::Bare;
     document.before = document.members.len();
     document.events_at = at as u64 + 1;

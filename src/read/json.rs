@@ -40,10 +40,12 @@ pub(crate) enum What {
     Utf8,
     Separator,
     End,
+    NoDocument,
+    NoEvents,
 }
 
 impl What {
-    const ALL: [What; 16] = [
+    const ALL: [What; 18] = [
         What::Value,
         What::Literal,
         What::Number,
@@ -60,6 +62,8 @@ impl What {
         What::Utf8,
         What::Separator,
         What::End,
+        What::NoDocument,
+        What::NoEvents,
     ];
 
     /// A sentence for the person who has to mend the file.
@@ -81,6 +85,8 @@ impl What {
             What::Utf8 => "invalid UTF-8",
             What::Separator => "expected ',' between two events",
             What::End => "the document ends inside a value",
+            What::NoDocument => "neither an object nor an array of events: this is no trace",
+            What::NoEvents => "the value of \"traceEvents\" is no array",
         }
     }
 }

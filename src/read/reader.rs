@@ -90,12 +90,17 @@ enum Kind {
 
 impl Source {
     fn new(mut file: File, name: &Path) -> Result<Self> {
-        let mut magic = Vec::with_capacity(4);
-        (&mut file).take(4).read_to_end(&mut magic).map_err(Error::io("read", name))?;
+        let mut magic = Vec::with_capacity(6);
+        (&mut file).take(6).read_to_end(&mut magic).map_err(Error::io("read", name))?;
         let foreign = match &magic[..] {
             [] => Some("the file is empty"),
-            [0x28, 0xb5, 0x2f, 0xfd] => Some("this is zstd; only plain JSON and gzip are read"),
-            [b'P', b'K', 3, 4] => Some("this is a zip archive; only plain JSON and gzip are read"),
+            [0x28, 0xb5, 0x2f, 0xfd, ..] => Some("this is zstd; only plain JSON and gzip are read"),
+            [0xfd, b'7', b'z', b'X', b'Z', ..] => Some("this is xz; only plain JSON and gzip are read"),
+            [b'B', b'Z', b'h', b'1'..=b'9', ..] => Some("this is bzip2; only plain JSON and gzip are read"),
+            [4, b'"', b'M', 0x18, ..] => Some("this is lz4; only plain JSON and gzip are read"),
+            [b'<', b'!' | b'?' | b'h' | b'H', ..] => Some("this is HTML or XML; only JSON is read"),
+            [b'#', ..] => Some("this is text, not JSON; systrace and ftrace logs are not read"),
+            [b'P', b'K', 3, 4, ..] => Some("this is a zip archive; only plain JSON and gzip are read"),
             [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => Some("this is UTF-16; JSON must be UTF-8"),
             _ => None,
         };
