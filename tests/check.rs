@@ -246,6 +246,27 @@ fn what_is_no_trace_at_all_is_an_error_too() {
     assert!(matches!(missing, Err(Error::Io { .. })));
 }
 
+/// Zeros, which somebody reads on and on.
+struct Zeros(usize);
+
+impl std::io::Read for Zeros {
+    fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+        self.0 += into.len();
+        if self.0 > 4 << 20 {
+            return Err(std::io::Error::other("read without end"));
+        }
+        into.fill(0);
+        Ok(into.len())
+    }
+}
+
+#[test]
+fn a_stream_that_is_no_trace_is_not_read_to_its_end() {
+    let endless = Input::Reader { name: "zero".into(), reader: Box::new(Zeros(0)) };
+    let report = check(vec![endless], &CheckOptions::default(), None).expect("a report");
+    assert_eq!(report.files[0].findings[0].code, "bad-json");
+}
+
 /// A trace with all kinds of things in it.
 fn trace(rank: i64) -> Trace {
     let trace = Trace::new(&TraceOptions { base_ns: Some(0), ..TraceOptions::default() });

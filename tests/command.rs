@@ -101,6 +101,30 @@ fn failures_have_a_status_and_a_reason() {
 }
 
 #[test]
+fn full_outputs_are_failures_and_no_panics() {
+    let folder = scratch();
+    let full = || fs::OpenOptions::new().write(true).open("/dev/full").expect("a full device");
+    for arguments in [&["gpu"][..], &["demo", "-o", "run", "--ranks", "1"], &["man"], &["summary", "r0.json"]] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tptrace"));
+        let done = command.args(arguments).current_dir(folder.path()).stdout(full()).output().expect("ended");
+        assert!(
+            done.status.code() == Some(1) && words(&done.stderr).contains("cannot write to <stdout>"),
+            "{arguments:?}: {}",
+            words(&done.stderr)
+        );
+    }
+    // Words that nobody can read do not undo what was done.
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tptrace"));
+    let done = command
+        .args(["convert", "r0.json", "-o", "r0.pftrace"])
+        .current_dir(folder.path())
+        .stderr(full())
+        .status()
+        .expect("ended");
+    assert!(done.success() && folder.path().join("r0.pftrace").exists());
+}
+
+#[test]
 fn killed_in_the_middle_it_leaves_the_old_file() {
     let folder = scratch();
     let out = folder.path().join("out.json");

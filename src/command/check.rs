@@ -51,7 +51,7 @@ pub(super) fn run(arguments: Arguments) -> Result<u8, Error> {
     let report = match report {
         Ok(report) => report,
         Err(error) => {
-            eprintln!("tptrace: {error}");
+            super::terminal::say!("tptrace: {error}");
             return Ok(2);
         }
     };

@@ -74,13 +74,13 @@ fn tell(report: &ConvertReport, to: ConvertTo) {
         (report.unusable, "events without a usable time, id or value were left out"),
     ] {
         if count > 0 {
-            eprintln!("tptrace: {count} {what}");
+            super::terminal::say!("tptrace: {count} {what}");
         }
     }
     for (phase, count) in &report.unknown {
-        eprintln!("tptrace: {count} events of the unknown phase {phase:?} were left out");
+        super::terminal::say!("tptrace: {count} events of the unknown phase {phase:?} were left out");
     }
     if to == ConvertTo::Perfetto {
-        eprintln!("tptrace: {} events in {} bytes", report.events, report.written.written);
+        super::terminal::say!("tptrace: {} events in {} bytes", report.events, report.written.written);
     }
 }

@@ -61,7 +61,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     let report = report?;
     if !quiet {
         select::tell(&report);
-        eprintln!("tptrace: {} events in {} bytes", report.kept(), report.written.written);
+        super::terminal::say!("tptrace: {} events in {} bytes", report.kept(), report.written.written);
     }
     Ok(())
 }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
+use super::terminal::print;
 use crate::{Error, ExportOptions, Format, Result, Trace};
 
 /// Records a made-up training run on a few ranks and writes its traces: something to look at.
@@ -47,18 +48,17 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
     for (rank, file) in (0..).zip(&files) {
         let trace = record(rank, arguments.ranks)?;
         trace.write(file, &ExportOptions { format: Format::Torch, ..ExportOptions::default() })?;
-        println!("{}", file.display());
+        print(&format!("{}\n", file.display()))?;
     }
     let folder = quoted(folder);
-    println!(
+    print(&format!(
         "
 Look at one:        open https://ui.perfetto.dev and drop a file on it
 All ranks in one:   tptrace merge {folder}/rank*.json.gz -o {folder}/merged.json.gz
 TensorBoard:        tensorboard --logdir {folder}, with the plugin torch-tb-profiler
-HTA, in Python:     TraceAnalysis(trace_dir=\"{}\")",
+HTA, in Python:     TraceAnalysis(trace_dir=\"{}\")\n",
         arguments.output.display()
-    );
-    Ok(())
+    ))
 }
 
 /// As a shell takes it.

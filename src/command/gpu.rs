@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use super::terminal::print;
+use crate::Result;
 use crate::gpu::{GpuLibraries, GpuState, info};
 use clap::Args;
 
@@ -27,9 +29,9 @@ pub(super) struct Arguments {
     search: Vec<PathBuf>,
 }
 
-pub(super) fn run(arguments: Arguments) -> u8 {
+pub(super) fn run(arguments: Arguments) -> Result<u8> {
     let Arguments { json, libcuda, libcudart, libcupti, search } = arguments;
     let found = info(&GpuLibraries { libcuda, libcudart, libcupti, search_paths: search });
-    println!("{}", if json { found.to_json() } else { found.to_text() });
-    u8::from(found.state != GpuState::Ready)
+    print(&format!("{}\n", if json { found.to_json() } else { found.to_text() }))?;
+    Ok(u8::from(found.state != GpuState::Ready))
 }

@@ -125,5 +125,9 @@ fn tell(report: &MergeReport) {
     // Those that were merged: some may have been left out.
     let count = report.inputs.len();
     let files = if count == 1 { "file" } else { "files" };
-    eprintln!("tptrace: {} events of {count} {files}, {clock}, in {} bytes", report.kept(), report.written.written);
+    super::terminal::say!(
+        "tptrace: {} events of {count} {files}, {clock}, in {} bytes",
+        report.kept(),
+        report.written.written
+    );
 }

@@ -84,13 +84,13 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         Command::Convert(arguments) => convert::run(arguments).map(|()| 0),
         Command::View(arguments) => view::run(arguments).map(|()| 0),
         Command::Recover(arguments) => recover::run(arguments).map(|()| 0),
-        Command::Gpu(arguments) => return gpu::run(arguments),
+        Command::Gpu(arguments) => gpu::run(arguments),
         Command::Demo(arguments) => demo::run(&arguments).map(|()| 0),
         Command::Completions(arguments) => pages::completions(&arguments).map(|()| 0),
         Command::Man(arguments) => pages::man(&arguments).map(|()| 0),
     };
     result.unwrap_or_else(|error| {
-        eprintln!("tptrace: {error}");
+        terminal::say!("tptrace: {error}");
         1
     })
 }

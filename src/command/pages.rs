@@ -1,11 +1,11 @@
 //! `tptrace completions` and `tptrace man`, for those who install the command.
 
-use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, CommandFactory};
 use clap_complete::Shell;
 
+use super::terminal::print;
 use crate::{Error, Result};
 
 /// Prints what a shell needs to complete the command's arguments.
@@ -26,7 +26,7 @@ pub(super) struct Man {
 pub(super) fn completions(arguments: &Completions) -> Result<()> {
     let mut text = Vec::new();
     clap_complete::generate(arguments.shell, &mut super::Arguments::command(), "tptrace", &mut text);
-    print(&text)
+    print(&String::from_utf8_lossy(&text))
 }
 
 pub(super) fn man(arguments: &Man) -> Result<()> {
@@ -34,12 +34,8 @@ pub(super) fn man(arguments: &Man) -> Result<()> {
     let Some(folder) = &arguments.folder else {
         let mut text = Vec::new();
         clap_mangen::Man::new(command).render(&mut text).map_err(Error::io("make", Path::new("the page")))?;
-        return print(&text);
+        return print(&String::from_utf8_lossy(&text));
     };
     std::fs::create_dir_all(folder).map_err(Error::io("create", folder))?;
     clap_mangen::generate_to(command, folder).map_err(Error::io("write", folder))
-}
-
-fn print(text: &[u8]) -> Result<()> {
-    io::stdout().write_all(text).map_err(Error::io("write", Path::new("<stdout>")))
 }

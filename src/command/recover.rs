@@ -62,10 +62,14 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     let (recovered, _) = journal::recover(&arguments.journal, target, &options, None)?;
     if !arguments.quiet {
         let name = arguments.journal.display();
-        eprintln!("tptrace: {name}: {} events, {} of them unfinished", recovered.events, recovered.unfinished);
+        super::terminal::say!(
+            "tptrace: {name}: {} events, {} of them unfinished",
+            recovered.events,
+            recovered.unfinished
+        );
         if recovered.cut_bytes > 0 {
             let (at, cut, why) = (recovered.journal_bytes, recovered.cut_bytes, &recovered.damage);
-            eprintln!("tptrace: {name}: the last {cut} bytes were cut, at byte {at}: {why}");
+            super::terminal::say!("tptrace: {name}: the last {cut} bytes were cut, at byte {at}: {why}");
         }
     }
     Ok(())

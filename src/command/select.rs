@@ -61,15 +61,15 @@ impl Select {
 /// Warnings, what was damaged and what was left out, to standard error.
 pub(super) fn tell(report: &MergeReport) {
     for warning in &report.warnings {
-        eprintln!("tptrace: warning: {warning}");
+        super::terminal::say!("tptrace: warning: {warning}");
     }
     for input in &report.inputs {
         for damage in &input.damage {
-            eprintln!("tptrace: damaged: {damage}");
+            super::terminal::say!("tptrace: damaged: {damage}");
         }
         if input.repaired + input.lost > 0 {
             let (path, repaired, lost) = (input.path.display(), input.repaired, input.lost);
-            eprintln!("tptrace: {path}: {repaired} events repaired, {lost} damaged pieces left out");
+            super::terminal::say!("tptrace: {path}: {repaired} events repaired, {lost} damaged pieces left out");
         }
     }
     let cut = report.cut();
@@ -85,11 +85,11 @@ pub(super) fn tell(report: &MergeReport) {
         ];
         let said: Vec<String> =
             reasons.iter().filter(|(count, _)| *count > 0).map(|(count, why)| format!("{count} {why}")).collect();
-        eprintln!("tptrace: {} events left out: {}", cut.total(), said.join(", "));
+        super::terminal::say!("tptrace: {} events left out: {}", cut.total(), said.join(", "));
     }
     match report.complete_from_ns {
         None => {}
-        Some(0) => eprintln!("tptrace: all slices are there"),
-        Some(ns) => eprintln!("tptrace: all slices of at least {} us are there", ns as f64 / 1e3),
+        Some(0) => super::terminal::say!("tptrace: all slices are there"),
+        Some(ns) => super::terminal::say!("tptrace: all slices of at least {} us are there", ns as f64 / 1e3),
     }
 }

@@ -67,6 +67,15 @@ pub(super) fn print(text: &str) -> Result<(), Error> {
     }
 }
 
+/// Prints a line to standard error. That nobody can read it is no failure, and no reason to panic as `eprintln` does.
+macro_rules! say {
+    ($($words:tt)*) => {{
+        use std::io::Write as _;
+        let _ = writeln!(std::io::stderr(), $($words)*);
+    }};
+}
+pub(super) use say;
+
 /// A progress bar on standard error, if a person looks at it.
 pub(super) struct Bar(ProgressBar);
 

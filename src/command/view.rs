@@ -70,16 +70,15 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     let name = path.file_name().unwrap_or(path.as_os_str()).as_encoded_bytes();
     let served = Arc::new(Served { file, size: data.len(), path: format!("/{}", escaped(name)), port });
     let address = format!("{UI}/#!/?url=http://127.0.0.1:{port}{}", served.path);
-    println!("{address}");
-    let _ = io::stdout().flush();
+    super::terminal::print(&format!("{address}\n"))?;
     if arguments.no_open || !open(&address) {
-        eprintln!("tptrace: open this address in a browser on this machine; interrupt to end");
+        super::terminal::say!("tptrace: open this address in a browser on this machine; interrupt to end");
     }
     let (done, fetched) = channel();
     std::thread::spawn(move || accept(&listener, &served, &done));
     // The file is there until the page has it, or until this is interrupted.
     fetched.recv().map_err(|_| Error::invalid("the listening socket failed"))?;
-    eprintln!("tptrace: the page has the file");
+    super::terminal::say!("tptrace: the page has the file");
     Ok(())
 }
 

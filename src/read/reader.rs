@@ -1,7 +1,7 @@
 //! The bytes of an input: plain or gzip, told apart by their first bytes, from a file or a copied stream.
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use flate2::bufread::GzDecoder;
@@ -47,7 +47,15 @@ impl Stored {
 
     fn copied(name: PathBuf, mut reader: impl Read) -> Result<Self> {
         let mut copy = nameless_file()?;
-        let size = io::copy(&mut reader, &mut copy).map_err(Error::io("copy", &name))?;
+        let failed = || Error::io("copy", &name);
+        let mut head = Vec::new();
+        (&mut reader).take(HEAD).read_to_end(&mut head).map_err(failed())?;
+        copy.write_all(&head).map_err(failed())?;
+        let mut size = head.len() as u64;
+        // What is no trace from the start on may be without end, as /dev/zero: its start is enough to say so.
+        if may_be_trace(&head) {
+            size += io::copy(&mut reader, &mut copy).map_err(failed())?;
+        }
         Ok(Self { name, copy: Some(copy), size })
     }
 
@@ -67,6 +75,16 @@ impl Stored {
     pub(crate) fn open(&self) -> Result<Source> {
         Source::new(self.file()?, &self.name)
     }
+}
+
+/// Bytes of a stream that are looked at before it is copied.
+const HEAD: u64 = 64 << 10;
+
+/// Whether bytes could be the first of gzip or of a document.
+fn may_be_trace(head: &[u8]) -> bool {
+    let text = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head);
+    let first = text.iter().find(|byte| !matches!(byte, b' ' | b'\n' | b'\r' | b'\t'));
+    head.starts_with(&[0x1f, 0x8b]) || first.is_none_or(|byte| matches!(byte, b'{' | b'['))
 }
 
 /// A file in the folder for temporary files that has no name there, so that nothing is left when the process dies.
