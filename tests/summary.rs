@@ -223,6 +223,12 @@ fn damage_is_an_error_or_is_passed_by() {
 }
 
 #[test]
+fn json_that_is_no_trace_is_said_to_be_none() {
+    assert_eq!(of("{\"profiles\": []}").warnings, ["trace: there is no \"traceEvents\" in it"]);
+    assert!(of("{\"traceEvents\": []}").warnings.is_empty());
+}
+
+#[test]
 fn two_traces_are_compared_by_name() {
     let old = of(&document(&[slice("cpu_op", "a", (1, 1), 0.0, 5.0), slice("cpu_op", "gone", (1, 1), 9.0, 1.0)]));
     let new = of(&document(&[slice("cpu_op", "a", (1, 1), 0.0, 2.0), slice("cpu_op", "new", (1, 1), 9.0, 2.0)]));

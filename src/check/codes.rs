@@ -71,9 +71,11 @@ codes! {
     Crossing "crossing-slices" Error &[P], "slices of one lane that overlap without one enclosing the other: Perfetto drops the later one";
     NoStream "gpu-without-stream" Error &[H], "GPU work without args.stream: HTA does not see it";
     NoEvents "no-events" Warning &[P, H, T], "there are no events";
+    NoArray "no-trace-events" Error ALL, "there is no \"traceEvents\": this is JSON, but no trace";
     BareArray "bare-array" Warning &[H, T], "a bare array of events: there is no place for rank, devices and clock";
     OpenArray "open-array" Warning &[C, H, T], "the bracket that closes the events is missing";
     TimePrecision "time-precision" Warning &[P, C, H, T], "a time with more digits than a double holds, which is rounded (to 0.25 us for times since 1970): write times relative to baseTimeNanoseconds";
+    KeyTwice "key-twice" Warning ALL, "an event with a key twice: which of the values counts differs between readers";
     NoPid "no-pid" Warning &[P, H, T], "an event without a process (\"pid\")";
     NoTid "no-tid" Warning &[P, H, T], "an event without a lane (\"tid\")";
     TextPid "text-pid" Warning &[P, T], "a pid or tid that is text: readers make a number of it, which may be another's";

@@ -210,7 +210,8 @@ fn surroundings(index: usize, one: &Opened, end: &Finished, events: u64, torch: 
         scan::surrogates(&padded, value.len(), |code, _| notes.whole(index, code, None));
     }
     if events == 0 && document.broken.is_none() {
-        notes.whole(index, Code::NoEvents, None);
+        let bare = document.shape == Shape::Bare;
+        notes.whole(index, if bare { Code::NoArray } else { Code::NoEvents }, None);
     }
     if document.shape == Shape::Array {
         notes.whole(index, Code::BareArray, None);

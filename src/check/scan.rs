@@ -149,6 +149,9 @@ impl<'s> Scanner<'s> {
         if flags & BAD_STEP != 0 {
             note(Code::StepName);
         }
+        if event.twice {
+            note(Code::KeyTwice);
+        }
         if !event.args.is_empty() && bytes[event.args.start as usize] != b'{' {
             note(Code::BadArgs);
         }

@@ -40,6 +40,8 @@ pub(crate) struct Event {
     pub(crate) bind_id: Span,
     pub(crate) bp: Span,
     pub(crate) args: Span,
+    /// Whether a known key occurs twice.
+    pub(crate) twice: bool,
 }
 
 impl Event {
@@ -136,7 +138,11 @@ impl Event {
             at = json::value(bytes, start)?;
             let span = Span { start: start as u32, end: at as u32 };
             match event.slot(bytes, key, end) {
-                Some(slot) => *slot = span,
+                Some(slot) => {
+                    let known = !slot.is_empty();
+                    *slot = span;
+                    event.twice |= known;
+                }
                 None => {
                     if end - key > 8
                         && bytes[key..end].contains(&b'\\')

@@ -26,6 +26,7 @@ use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
 use crate::error::Result;
+use crate::read::document::Shape;
 use crate::read::first;
 use crate::read::names::{LaneKey, Name, OTHER, ProcessKey, Shared};
 use crate::read::nest::{Merged, word_time};
@@ -366,6 +367,9 @@ impl<'d> Writer<'d> {
         }
         if out.names.iter().any(|name| name.name == OTHERS && name.category.is_empty()) {
             out.warnings.push(format!("there are too many different names: those beyond are counted as {OTHERS}"));
+        }
+        for one in self.documents.iter().filter(|one| one.document.shape == Shape::Bare && one.damage().is_empty()) {
+            out.warnings.push(format!("{}: there is no \"traceEvents\" in it", one.stored.name.display()));
         }
         if out.events.untimed > 0 {
             let count = out.events.untimed;
