@@ -1352,7 +1352,7 @@ tp_status tp_category_enable(struct tp_str category,
                              int32_t on);
 
 // The byte that says whether a category is on (not 0), to be looked at before a call. It stays where it is for as long as
-// the process runs; only `tp_category_enable` changes it. NULL for the 256th category.
+// the process runs; only `tp_category_enable` changes it. Never NULL: for the 256th category a byte that is always 0.
 //
 // Any thread.
 const uint8_t *tp_category_flag(struct tp_str category);

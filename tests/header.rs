@@ -120,7 +120,7 @@ fn loaded(Function { name, result, parameters }: &Function) -> String {
         (_, "tp_status") => ("return ", "return TP_STATUS_UNAVAILABLE;"),
         (_, "void") => ("", ""),
         (_, "const char *") => ("return ", "return \"\";"),
-        (_, "const uint8_t *") => ("return ", "return TP_LOADER_NULL;"),
+        (_, "const uint8_t *") => ("return ", "return &tp_loader_off;"),
         (_, "int64_t" | "size_t") => ("return ", "return 0;"),
         other => panic!("{other:?}: what stands for it?"),
     };

@@ -145,6 +145,9 @@ static inline const tp_api *tp_loader(void) {
 // Whether a library was found.
 static inline int tp_loader_available(void) { return tp_loader()->size != 0; }
 
+// The byte of every category where there is no library.
+static const uint8_t tp_loader_off = 0;
+
 static inline size_t tp_loader_no_message(char *buffer, size_t capacity) {
     if (buffer && capacity > 0) *buffer = '\0';
     return 0;
@@ -332,7 +335,7 @@ static inline tp_status tp_loader_category_enable(struct tp_str category, int32_
 static inline const uint8_t *tp_loader_category_flag(struct tp_str category) {
     if (TP_LOADER_HAS(category_flag)) return tp_loader()->category_flag(category);
     (void)category;
-    return TP_LOADER_NULL;
+    return &tp_loader_off;
 }
 #define tp_category_flag tp_loader_category_flag
 static inline tp_status tp_loader_span_begin(const struct tp_trace *trace, tp_name name) {

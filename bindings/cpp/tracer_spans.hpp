@@ -43,7 +43,7 @@ public:
     explicit SpanSite(std::string_view name, std::string_view category = {}) noexcept
         : name_(name, category), flag_(tp_category_flag(detail::span_str(category))) {}
     Name name() const noexcept { return name_; }
-    bool is_on() const noexcept { return flag_ == nullptr || *flag_ != 0; }
+    bool is_on() const noexcept { return *flag_ != 0; }
 
 private:
     Name name_;

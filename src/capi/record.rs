@@ -66,12 +66,13 @@ pub unsafe extern "C" fn tp_category_enable(category: tp_str, on: i32) -> tp_sta
 }
 
 /// The byte that says whether a category is on (not 0), to be looked at before a call. It stays where it is for as long as
-/// the process runs; only `tp_category_enable` changes it. NULL for the 256th category.
+/// the process runs; only `tp_category_enable` changes it. Never NULL: for the 256th category a byte that is always 0.
 ///
 /// Any thread.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tp_category_flag(category: tp_str) -> *const u8 {
-    let mut flag = std::ptr::null();
+    static OFF: u8 = 0;
+    let mut flag = &raw const OFF;
     guard(|| {
         // SAFETY: the caller vouches for the text.
         let category = unsafe { owned("category", category) }?;

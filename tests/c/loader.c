@@ -30,7 +30,7 @@ int main(int argc, char **argv) {
         CHECK(tp_span_begin(trace, name) == (available ? TP_STATUS_OK : TP_STATUS_UNAVAILABLE) || !available);
         CHECK((tp_span_end(trace) == TP_STATUS_OK) == available);
     }
-    CHECK((tp_category_flag(TP_STR("x")) != NULL) == available);
+    CHECK((*tp_category_flag(TP_STR("x")) != 0) == available);
     CHECK(second_file(trace) == opened);
     CHECK(tp_trace_write(trace, tp_cstr(argv[1]), NULL) == opened);
     char message[64] = "before";
