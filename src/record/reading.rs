@@ -84,7 +84,8 @@ impl Reading<'_> {
         };
         // In the order in which the threads came.
         seen.reverse();
-        if self.core.keeps_recent() {
+        let copied = self.core.keeps_recent();
+        if copied {
             self.copy(&mut seen);
         }
         let mut stored = 0;
@@ -99,17 +100,16 @@ impl Reading<'_> {
             }
             stored += read(one, &mut converter, replay);
         }
-        let mut registry = lock(&self.core.registry);
-        registry.stored += if keep { 0 } else { stored };
-        let mut gone = Vec::new();
-        for one in seen {
-            if registry.release(&one, keep) {
-                self.replays.remove(&(one.lane as usize));
-                gone.push(one.lane);
+        if !copied {
+            let mut registry = lock(&self.core.registry);
+            registry.stored += if keep { 0 } else { stored };
+            let gone = registry.release_all(&seen, keep);
+            drop(registry);
+            for lane in gone {
+                self.replays.remove(&(lane as usize));
+                Core::free_lane(lane);
             }
         }
-        drop(registry);
-        gone.into_iter().for_each(Core::free_lane);
         if keep {
             // They begin anew each time, and lanes may go without a reader.
             self.replays.clear();
@@ -118,7 +118,8 @@ impl Reading<'_> {
     }
 
     /// Copies what a flight recorder has, and lets go of the oldest at once, which may have to make room: making events of
-    /// it all takes many times as long, and what is recorded meanwhile is the most recent.
+    /// it all takes many times as long, and what is recorded meanwhile is the most recent. The lanes go too: those of ended
+    /// threads are most of their memory.
     fn copy(&self, seen: &mut [Seen]) {
         let mut all = Vec::new();
         for (lane, one) in seen.iter_mut().enumerate() {
@@ -132,7 +133,11 @@ impl Reading<'_> {
             // SAFETY: under the lock, and held until now.
             unsafe { (*held.chunk).readers -= 1 };
         }
-        lock(&self.core.registry).copying = false;
+        let mut registry = lock(&self.core.registry);
+        registry.copying = false;
+        let gone = registry.release_all(seen, true);
+        drop(registry);
+        gone.into_iter().for_each(Core::free_lane);
     }
 }
 
@@ -162,7 +167,12 @@ fn see(lane: &Lane, keep: bool) -> Seen {
 }
 
 impl Registry {
-    /// Lets go of what a reader has seen. True: the lane is to be freed.
+    /// Lets go of what a reader has seen. Answers the lanes that are to be freed.
+    fn release_all(&mut self, seen: &[Seen], keep: bool) -> Vec<*mut Lane> {
+        seen.iter().filter(|one| self.release(one, keep)).map(|one| one.lane).collect()
+    }
+
+    /// Lets go of one lane. True: it is to be freed.
     fn release(&mut self, seen: &Seen, keep: bool) -> bool {
         // SAFETY: under the lock; a lane that was seen lives until it is released.
         let guarded = unsafe { &mut *(*seen.lane).guarded.get() };
@@ -223,6 +233,36 @@ mod tests {
             0
         });
         assert!(read.len() > 10_000 && read.is_sorted());
+        assert_eq!(core.counts().dropped, 0);
+        core.close();
+    }
+
+    /// Nor what threads record that come and go meanwhile.
+    #[test]
+    fn threads_start_while_a_flight_recorder_is_read() {
+        let core = Core::new(Limits { bytes: 1 << 20, full: Full::KeepRecent }, Arc::default());
+        let name = Name::new("step", "").expect("interned");
+        // So many at once.
+        let record = |count: usize| {
+            let all = std::sync::Barrier::new(count);
+            std::thread::scope(|scope| {
+                for _ in 0..count {
+                    scope.spawn(|| {
+                        let outcomes = (core.begin(name), core.end());
+                        all.wait();
+                        assert_eq!(outcomes, (Outcome::Recorded, Outcome::Recorded));
+                    });
+                }
+            });
+        };
+        (0..100).for_each(|_| record(1));
+        let mut first = true;
+        core.read().each(|_, _, _| {
+            if std::mem::take(&mut first) {
+                record(20);
+            }
+            0
+        });
         assert_eq!(core.counts().dropped, 0);
         core.close();
     }
