@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Seek, SeekFrom, Write};
+use std::os::fd::IntoRawFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -133,7 +134,11 @@ impl JournalFile {
         let failed = |source| Error::Io { action: "open again", path: self.path.clone(), source };
         if !self.lost {
             let nothing = File::open("/dev/null").map_err(failed)?;
-            std::mem::forget(std::mem::replace(&mut self.file, Arc::new(nothing)));
+            match Arc::try_unwrap(std::mem::replace(&mut self.file, Arc::new(nothing))) {
+                Ok(file) => _ = file.into_raw_fd(),
+                // Another thread is writing: it must not close it either.
+                Err(shared) => std::mem::forget(shared),
+            }
             self.lost = true;
         }
         let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32;
