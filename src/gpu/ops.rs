@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 use super::collector::{Collector, Known};
+use crate::record::fork::pthread_atfork;
 use crate::trace::Trace;
 
 /// The collector that was used last; none in a forked child.
@@ -22,13 +23,6 @@ thread_local! {
 pub(super) fn tell(known: &'static Known) {
     unsafe extern "C" fn in_child() {
         LAST.store(std::ptr::null_mut(), Ordering::Relaxed);
-    }
-    unsafe extern "C" {
-        fn pthread_atfork(
-            prepare: Option<unsafe extern "C" fn()>,
-            parent: Option<unsafe extern "C" fn()>,
-            child: Option<unsafe extern "C" fn()>,
-        ) -> i32;
     }
     if !WATCHED.swap(true, Ordering::Relaxed) {
         // SAFETY: the handler only writes an atomic, and this library is never unloaded.

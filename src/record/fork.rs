@@ -14,7 +14,7 @@ static REGISTERED: AtomicBool = AtomicBool::new(false);
 
 #[cfg(unix)]
 unsafe extern "C" {
-    fn pthread_atfork(
+    pub(crate) fn pthread_atfork(
         prepare: Option<unsafe extern "C" fn()>,
         parent: Option<unsafe extern "C" fn()>,
         child: Option<unsafe extern "C" fn()>,
