@@ -45,6 +45,29 @@ impl Name {
     }
 }
 
+/// Begins among which the one of an end is looked for, from the innermost on.
+pub(crate) const SEARCH: usize = 512;
+
+/// What the begin or the end of a slice is called: numbers for its name and its category, 0 for none.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Label {
+    pub(crate) name: u64,
+    pub(crate) category: u64,
+}
+
+impl Label {
+    /// Of the values as they stand.
+    pub(crate) fn new(name: &[u8], category: &[u8]) -> Self {
+        let number = |raw: &[u8]| if raw.len() > 2 { fingerprint(&[raw]) } else { 0 };
+        Self { name: number(name), category: number(category) }
+    }
+
+    /// Whether an end that is called this ends what has begun as `begin`, as Perfetto has it.
+    pub(crate) fn ends(self, begin: Self) -> bool {
+        (self.name == 0 || self.name == begin.name) && (self.category == 0 || self.category == begin.category)
+    }
+}
+
 /// The same by numbers of names.
 pub(crate) fn ends(names: &[Name], begin: u32, end: u32) -> bool {
     if begin == end || begin == OTHER || end == OTHER {

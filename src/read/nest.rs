@@ -6,15 +6,13 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use super::names::SEARCH;
 use super::sorter::{Record, Sorted, Sorter};
 use crate::error::{Result, contained};
 use crate::sync::{Mutex, lock};
 
 /// Open slices of one lane; what is deeper has no children and is nobody's child.
 const MAX_DEPTH: usize = 1 << 14;
-
-/// Begins among which the one of an end is looked for, from the innermost on.
-const SEARCH: usize = 512;
 
 /// A time later than any.
 const NEVER: i64 = i64::MAX;

@@ -9,6 +9,7 @@ use crate::perfetto::describe;
 use crate::perfetto::packet::{self, Kind, Scope, value};
 use crate::perfetto::sequence::Sequence;
 use crate::read::document::Document;
+use crate::read::names::{Label, SEARCH};
 use crate::read::sorter::Sorted;
 
 /// Tracks that one lane gets beside its own.
@@ -25,17 +26,6 @@ struct Open {
     momentary: bool,
     label: Label,
 }
-
-/// What the begin or the end of a slice is called: numbers for its name and its category, 0 for none.
-type Label = [u64; 2];
-
-/// Whether an end ends what has begun as `begin`, to Perfetto: by the name and the category that it has, if it has them.
-fn ends(begin: Label, end: Label) -> bool {
-    end.iter().zip(&begin).all(|(&end, &begin)| end == 0 || end == begin)
-}
-
-/// Begins among which the one of an end is looked for, from the innermost on.
-const SEARCH: usize = 512;
 
 /// The open slices of a track.
 #[derive(Debug)]
@@ -195,25 +185,25 @@ impl Emitter {
         let mut level = 0;
         let kind = match what {
             kind::BEGIN => {
-                let label = [number(&mut body), number(&mut body)];
+                let label = Label { name: number(&mut body), category: number(&mut body) };
                 self.stacks[0].push(time, None, label);
                 Kind::Begin
             }
             kind::END => {
                 // The slices inside that go on end here too.
-                let label = [number(&mut body), number(&mut body)];
+                let label = Label { name: number(&mut body), category: number(&mut body) };
                 let stack = &mut self.stacks[0];
                 if self.displaced.0 != time {
                     self.displaced = (time, Vec::new());
                 }
                 // What has ended at this time already, with a slice around it, was inside of all that is open.
-                if let Some(own) = self.displaced.1.iter().rposition(|&begin| ends(begin, label)) {
+                if let Some(own) = self.displaced.1.iter().rposition(|&begin| label.ends(begin)) {
                     self.displaced.1.remove(own);
                     self.report.truncated -= 1;
                     return Ok(());
                 }
                 let begun = stack.open.iter().enumerate().rev().filter(|(_, open)| open.end.is_none());
-                let own = begun.take(SEARCH).find(|(_, open)| ends(open.label, label)).map(|(started, _)| started);
+                let own = begun.take(SEARCH).find(|(_, open)| label.ends(open.label)).map(|(started, _)| started);
                 let Some(started) = own else {
                     self.report.unmatched_ends += 1;
                     return Ok(());
@@ -247,7 +237,7 @@ impl Emitter {
                     }
                 };
                 self.report.overlaps_moved += u64::from(level > 0);
-                self.stacks[level].push(time, Some(end), [0, 0]);
+                self.stacks[level].push(time, Some(end), Label::default());
                 Kind::Begin
             }
             kind::INSTANT => Kind::Instant,

@@ -5,7 +5,7 @@ use super::super::plan::{Part, Plan};
 use super::super::{head, size};
 use crate::read::cutter::Cutter;
 use crate::read::event::{Event, Span};
-use crate::read::names::{fingerprint, lane_of};
+use crate::read::names::{Label, fingerprint, lane_of};
 use crate::read::time::parse_ns;
 use crate::read::walk::walk;
 use foldhash::fast::FixedState;
@@ -13,7 +13,7 @@ use hashbrown::HashSet;
 
 use super::budget::{Histogram, Share};
 use super::flows::{End, Flows, Point};
-use super::pairs::{Groups, Joined, Label, Open, Role, Stacks};
+use super::pairs::{Groups, Joined, Open, Role, Stacks};
 use super::rules::{CutCounts, Judge, Reason, Rules};
 use super::watch::Watch;
 use crate::error::{Error, Result};

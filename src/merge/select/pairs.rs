@@ -4,7 +4,7 @@ use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
 use super::rules::Reason;
-use crate::read::names::fingerprint;
+use crate::read::names::{Label, SEARCH};
 
 /// Slices of one input that may be open at once, and ids.
 const MAX_OPEN: usize = 1 << 19;
@@ -18,29 +18,6 @@ pub(super) struct Open {
     pub(super) start: Option<i64>,
     pub(super) words: Option<Reason>,
     pub(super) bytes: u64,
-}
-
-/// Begins among which the one of an end is looked for, from the innermost on.
-const SEARCH: usize = 512;
-
-/// What the begin or the end of a slice is called: numbers for its name and its category, 0 for none.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Label {
-    name: u64,
-    category: u64,
-}
-
-impl Label {
-    /// Of the values as they stand.
-    pub(super) fn new(name: &[u8], category: &[u8]) -> Self {
-        let number = |raw: &[u8]| if raw.len() > 2 { fingerprint(&[raw]) } else { 0 };
-        Self { name: number(name), category: number(category) }
-    }
-
-    /// Whether an end that is called this ends what has begun as `begin`, as Perfetto has it.
-    fn ends(self, begin: Self) -> bool {
-        (self.name == 0 || self.name == begin.name) && (self.category == 0 || self.category == begin.category)
-    }
 }
 
 /// The open slices of each lane.
